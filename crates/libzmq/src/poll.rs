@@ -3,7 +3,7 @@
 use crate::errno::{EBADF, EFAULT, EINTR, EINVAL, Errno, guard};
 use crate::socket::socket;
 use std::ffi::{c_int, c_long, c_short, c_void};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use tidewire_zmq::{Events, PollItem, PollTarget, Socket};
 
@@ -146,7 +146,7 @@ impl Descriptor {
     fn of(socket: Option<&Socket>, item: &RawItem) -> Result<Self, Errno> {
         let (descriptor, events) = match socket {
             // The descriptor is readable for every kind of event.
-            Some(socket) if item.events != 0 => (socket.descriptor()?.as_raw_fd(), SYSTEM_IN),
+            Some(socket) if item.events != 0 => (socket.raw_descriptor()?, SYSTEM_IN),
             Some(_) => (-1, 0),
             None => (item.descriptor, translate(item.events, &TO_SYSTEM)),
         };

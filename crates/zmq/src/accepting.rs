@@ -1,6 +1,6 @@
 //! Listening endpoints: incoming connections become peers.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -55,10 +55,11 @@ impl State {
     fn watch_listener(&self, endpoint: Key, flags: EventFlags) {
         if let Some(known) = self.endpoints.get(endpoint)
             && let Role::Listener { descriptor, .. } = &known.role
+            && let Some(epoll) = &self.epoll
         {
             let data = EventData::new_u64(Token::Endpoint(endpoint).to_bits());
             // It fails only for a descriptor that is not there, which is seen elsewhere.
-            let _ = epoll::modify(self.epoll.as_fd(), descriptor, data, flags);
+            let _ = epoll::modify(&**epoll, descriptor, data, flags);
         }
     }
 

@@ -3,11 +3,36 @@
 use crate::endpoint::Loss;
 use crate::kind::SocketType;
 use crate::message::{Last, Message};
-use crate::peer::Link;
+use crate::peer::{Link, Peer};
+use crate::pipe::PipeEnd;
 use crate::slab::Key;
 use crate::state::State;
 
 impl State {
+    /// A pipe to another socket of the process becomes a peer.
+    pub(crate) fn attach_pipe(&mut self, end: PipeEnd, origin: Option<Key>) -> Option<Key> {
+        if self.is_closing {
+            return None;
+        }
+        let routing_id = std::mem::take(&mut self.options.connect_routing_id);
+        let mut peer = Peer::new(self.kind, Link::None, origin, self.options_now());
+        peer.routing_id = routing_id;
+        if peer.routing_id.is_empty()
+            && let Some(hello) = end.peer()
+        {
+            peer.routing_id = hello.routing_id.clone();
+        }
+        peer.link = Link::Pipe(end);
+        let key = self.peers.insert(peer);
+        debug_assert!(!self.pipes.contains(&key), "a pipe is listed once");
+        self.pipes.push(key);
+        self.attach(key);
+        if matches!(&self.peers.get(key)?.link, Link::Pipe(pipe) if pipe.is_closed()) {
+            self.withdraw_closed_pipe(key);
+        }
+        self.peers.get(key).map(|_| key)
+    }
+
     /// The pattern learns of a peer.
     pub(crate) fn attach(&mut self, key: Key) {
         if self.kind.is_exclusive() && !self.writable.is_empty() {
@@ -57,6 +82,11 @@ impl State {
             }
             _ => {}
         }
+        self.greet(key);
+    }
+
+    /// Says what a new connection begins with.
+    pub(crate) fn greet(&mut self, key: Key) {
         let greets = matches!(
             self.kind,
             SocketType::Router | SocketType::Dealer | SocketType::Client
@@ -160,14 +190,7 @@ impl State {
 
     /// The pattern forgets a peer; the peer goes when the last of its messages is received.
     pub(crate) fn detach(&mut self, key: Key, was_ready: bool) {
-        if let Some(place) = self.writable.iter().position(|&known| known == key) {
-            self.writable.remove(place);
-            if self.turn > place {
-                self.turn -= 1;
-            }
-        }
-        debug_assert!(!self.writable.contains(&key), "a detached peer has no turn");
-        self.forget_subscriber(key);
+        let freed = self.withdraw(key);
         if self.exchange.peer == Some(key) {
             self.exchange.peer = None;
         }
@@ -180,14 +203,14 @@ impl State {
         peer.is_gone = true;
         peer.is_attached = false;
         peer.backlog.clear();
-        let mut freed = None;
-        if self.routes.get(&peer.routing_id) == Some(&key) {
-            self.routes.remove(&peer.routing_id);
-            if !self.muted.is_empty() {
-                freed = Some(peer.routing_id.clone());
-            }
+        if peer.is_leaving {
+            peer.incoming.clear();
         }
-        if peer.incoming.is_empty() && !peer.is_readable {
+        if !peer.incoming.is_empty() {
+            self.keep_left_topics(key);
+        }
+        let is_read_out = |peer: &Peer| peer.incoming.is_empty() && !peer.is_readable;
+        if self.peers.get(key).is_some_and(is_read_out) {
             self.peers.remove(key);
         }
         if let Some(name) = freed {

@@ -6,13 +6,13 @@
 
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::Event;
 use rustix::event::{PollFd, poll};
-use rustix::io::Result;
+use rustix::io::{Errno, Result};
 use rustix::time::Timespec;
 use tidewire_readiness::{self as readiness, HeldSignals};
 
@@ -106,7 +106,7 @@ impl Core {
         self.schedule(state);
         if state.is_armed {
             state.is_armed = false;
-            self.disarm();
+            self.disarm(state);
         }
         self.signal.listen();
         state.rings.are_active() && state.arm_rings()
@@ -133,10 +133,15 @@ impl Core {
             self.signal.stay_awake();
         }
         let has_descriptors = state.descriptors > 0;
+        let Some(epoll) = state.epoll.clone() else {
+            self.end_wait(state);
+            return Err(Errno::BADF);
+        };
+        let watched = has_descriptors.then(|| epoll.as_fd());
         let (found, was_enough) = Held::unlocked(state, || {
             let space = match moment {
                 None => space,
-                Some(moment) => match self.stay_awake(moment, has_descriptors, &mut vigil, space) {
+                Some(moment) => match self.stay_awake(moment, watched, &mut vigil, space) {
                     Ok(ControlFlow::Continue(space)) => space,
                     Ok(ControlFlow::Break(events)) => {
                         return (Ok(events), vigil.has_looked.then_some(true));
@@ -146,7 +151,7 @@ impl Core {
             };
             let timeout = wait.timespec();
             (
-                vigil.sleep(self.descriptor(), space, timeout.as_ref()),
+                vigil.sleep(epoll.as_fd(), space, timeout.as_ref()),
                 moment.map(|_| false),
             )
         });
@@ -158,17 +163,18 @@ impl Core {
         found
     }
 
-    /// Looks for events without sleeping. Breaks with them, or without any because the bell rang.
+    /// Looks for events without sleeping, in the epoll or, without one, for the bell alone. Breaks
+    /// with them, or without any because the bell rang.
     fn stay_awake<'s>(
         &self,
         moment: Moment,
-        has_descriptors: bool,
+        watched: Option<BorrowedFd<'_>>,
         vigil: &mut Vigil,
         space: &'s mut [MaybeUninit<Event>],
     ) -> Result<ControlFlow<&'s [Event], &'s mut [MaybeUninit<Event>]>> {
-        let found = if has_descriptors {
+        let found = if let Some(watched) = watched {
             let goes_on = || !self.must_stop() && vigil.goes_on(moment);
-            readiness::look_while(self.descriptor(), space, goes_on)
+            readiness::look_while(watched, space, goes_on)
         } else {
             vigil.has_looked = !self.must_stop();
             while !rounds(|| self.must_stop()) && vigil.goes_on(moment) {}

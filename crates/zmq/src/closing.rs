@@ -56,24 +56,6 @@ impl State {
         debug_assert!(self.handshakes.len() <= most, "handshakes have their bound");
     }
 
-    /// Gives up what was sent to names in this process that no socket has bound. Once the context
-    /// has ended none can.
-    pub(crate) fn give_up_unbound(&mut self) {
-        debug_assert!(self.is_closing, "an open socket keeps its peers");
-        let is_unbound =
-            |peer: &Peer| matches!(&peer.link, Link::Pipe(pipe) if !pipe.is_attached());
-        let mut is_any = false;
-        for key in self.peers.keys() {
-            if self.peers.get(key).is_some_and(is_unbound) {
-                self.peers.remove(key);
-                is_any = true;
-            }
-        }
-        if is_any {
-            self.inproc.forget_given_up();
-        }
-    }
-
     /// Whether nothing is left to be sent.
     pub(crate) fn is_over(&mut self) -> bool {
         for key in self.peers.keys() {
@@ -118,6 +100,7 @@ impl State {
         self.pipes.clear();
         self.readable.clear();
         self.muted.clear();
+        self.lent_listener = None;
         self.let_messages_go();
         drop(self.signal.take_mail());
     }
@@ -157,15 +140,18 @@ impl State {
                 lost.extend(self.peers.keys().into_iter().filter(came));
             }
             Role::Connecter(connecter) => {
+                let mut number = 0;
                 if let Phase::Connecting(descriptor)
                 | Phase::Negotiating(descriptor, _)
                 | Phase::Mapping(descriptor) = &connecter.phase
                 {
                     self.unwatch_descriptor(descriptor);
+                    number = crate::transport::raw(descriptor) as u64;
                 }
                 let is_established = matches!(connecter.phase, Phase::Established);
-                if removed.options.reconnect_stop & STOP_AFTER_DISCONNECT != 0 && !is_established {
-                    self.report(Event::Closed, 0, &Ends::connecting(&removed.name));
+                let is_told = removed.options.reconnect_stop & STOP_AFTER_DISCONNECT != 0;
+                if number != 0 || is_told && !is_established {
+                    self.report(Event::Closed, number, &Ends::connecting(&removed.name));
                 }
                 lost.extend(connecter.peer);
             }
@@ -192,31 +178,25 @@ impl State {
             // What it sent and the program did not receive goes with the endpoint, decoded or not.
             peer.incoming.clear();
         }
-        let is_flushed = self
-            .peers
-            .get(key)
-            .is_none_or(crate::peer::Peer::is_flushed);
         // Without its endpoint it is not connected to again.
-        let has_link = !matches!(self.peers.get(key).map(|peer| &peer.link), Some(Link::None));
-        let lingers = has_link && self.options.linger_ms != 0;
-        if !is_flushed && lingers {
-            // It leaves the pattern now and the process when its output is written.
-            if let Some(place) = self.writable.iter().position(|&known| known == key) {
-                self.writable.remove(place);
-            }
-            self.forget_subscriber(key);
-            if let Some(peer) = self.peers.get_mut(key) {
-                peer.origin = None;
-            }
-            return;
+        let lingers = |peer: &Peer| !peer.is_flushed() && !matches!(peer.link, Link::None);
+        let is_owed = self.peers.get(key).is_some_and(lingers);
+        if !is_owed || self.options.linger_ms == 0 {
+            return self.lose(key, Loss::ByUs);
         }
-        self.lose(key, Loss::ByUs);
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.origin = None;
+            if !peer.is_leaving {
+                self.begin_leaving(key);
+            }
+        }
     }
 
     /// Drops everything in a forked process without telling peers or epolls: the parent shares the
     /// descriptors, and its epolls must not change.
     pub(crate) fn abandon(&mut self) {
         self.monitor = None;
+        self.epoll = None;
         self.peers = Slab::new();
         self.endpoints = Slab::new();
         self.timers.clear();

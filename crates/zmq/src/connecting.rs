@@ -20,6 +20,7 @@ use crate::secure::Secure;
 use crate::slab::Key;
 use crate::socks::Negotiation;
 use crate::state::{State, Timer, Token};
+use crate::transport::NotConnected;
 
 impl State {
     /// Starts an outgoing connection.
@@ -36,6 +37,7 @@ impl State {
             name,
             options: Arc::clone(&options),
             secure,
+            is_leaving: false,
             role: Role::Connecter(Box::new(Connecter {
                 remote,
                 phase: Phase::Waiting,
@@ -92,7 +94,9 @@ impl State {
         let remote = match (proxy, &connecter.remote) {
             (Some(Ok(proxy)), Remote::Tcp(_)) => Remote::Tcp(proxy),
             // Without its proxy it connects nowhere.
-            (Some(Err(_)), Remote::Tcp(_)) => return self.attempted(endpoint, Err(Errno::INVAL)),
+            (Some(Err(_)), Remote::Tcp(_)) => {
+                return self.attempted(endpoint, Err(Errno::INVAL.into()));
+            }
             (_, remote) => remote.clone(),
         };
         match &remote {
@@ -127,7 +131,7 @@ impl State {
         let result = match source.transpose() {
             Ok(source) => crate::transport::connect_tcp(source, address, &options),
             // The device may get its address later.
-            Err(_) => Err(Errno::ADDRNOTAVAIL),
+            Err(_) => Err(Errno::ADDRNOTAVAIL.into()),
         };
         self.attempted(endpoint, result);
     }
@@ -165,7 +169,7 @@ impl State {
     }
 
     /// A connection attempt is under way, done, or failed.
-    fn attempted(&mut self, endpoint: Key, result: Result<(OwnedFd, bool), Errno>) {
+    fn attempted(&mut self, endpoint: Key, result: Result<(OwnedFd, bool), NotConnected>) {
         let Some(options) = self.options_of(endpoint) else {
             return;
         };
@@ -188,8 +192,9 @@ impl State {
                     connecter.phase = Phase::Connecting(descriptor);
                 }
             }
-            Err(errno) => {
-                self.report_endpoint(endpoint, Event::Closed, errno.raw_os_error() as u64);
+            Err(NotConnected { errno, number }) => {
+                tracing::debug!(%errno, "a connection could not be made");
+                self.report_endpoint(endpoint, Event::Closed, number);
                 let is_refused = errno == Errno::CONNREFUSED;
                 if is_refused && options.reconnect_stop & STOP_REFUSED != 0 {
                     return self.stop_connecting(endpoint);
@@ -197,6 +202,13 @@ impl State {
                 self.retry_later(endpoint);
             }
         }
+    }
+
+    /// A descriptor that was to connect has failed.
+    fn failed(&mut self, endpoint: Key, descriptor: OwnedFd, errno: Errno) {
+        let number = crate::transport::raw(&descriptor) as u64;
+        drop(descriptor);
+        self.attempted(endpoint, Err(NotConnected { errno, number }));
     }
 
     /// A connecting descriptor has become writable.
@@ -220,8 +232,7 @@ impl State {
         match rustix::net::sockopt::socket_error(&descriptor) {
             Ok(Ok(())) => self.reached(endpoint, descriptor),
             Ok(Err(errno)) | Err(errno) => {
-                drop(descriptor);
-                self.attempted(endpoint, Err(errno));
+                self.failed(endpoint, descriptor, errno);
             }
         }
     }
@@ -232,8 +243,8 @@ impl State {
             return;
         };
         if let Phase::Connecting(_) | Phase::Negotiating(..) | Phase::Mapping(_) = connecter.phase {
-            self.abandon_attempt(endpoint);
-            self.report_endpoint(endpoint, Event::Closed, 0);
+            let number = self.abandon_attempt(endpoint);
+            self.report_endpoint(endpoint, Event::Closed, number);
             self.retry_later(endpoint);
         }
     }
@@ -296,8 +307,7 @@ impl State {
         match outcome {
             Ok(_) => self.connected(endpoint, Carrier::Kernel(descriptor)),
             Err(errno) => {
-                drop(descriptor);
-                self.attempted(endpoint, Err(errno));
+                self.failed(endpoint, descriptor, errno);
             }
         }
     }
@@ -346,8 +356,7 @@ impl State {
                 self.connected(endpoint, Carrier::Shared(Box::new(channel)));
             }
             Err(errno) => {
-                drop(descriptor);
-                self.attempted(endpoint, Err(errno));
+                self.failed(endpoint, descriptor, errno);
             }
         }
     }
@@ -417,10 +426,11 @@ impl State {
         self.set_timer(now_ns + delay_ns, Timer::Reconnect(endpoint));
     }
 
-    /// Ends the attempt to connect that is under way, if there is one.
-    pub(crate) fn abandon_attempt(&mut self, endpoint: Key) {
+    /// Ends the attempt to connect that is under way. Returns the number that its descriptor had,
+    /// or 0 if there was none.
+    pub(crate) fn abandon_attempt(&mut self, endpoint: Key) -> u64 {
         let Some(connecter) = self.connecter(endpoint) else {
-            return;
+            return 0;
         };
         let phase = std::mem::replace(&mut connecter.phase, Phase::Waiting);
         if let Phase::Connecting(descriptor)
@@ -428,7 +438,9 @@ impl State {
         | Phase::Mapping(descriptor) = phase
         {
             self.unwatch_descriptor(&descriptor);
+            return crate::transport::raw(&descriptor) as u64;
         }
+        0
     }
 
     /// Gives an endpoint up for good, and with it the peer that it led to.

@@ -100,8 +100,8 @@ impl Context {
         }
         let id = inner.next_id.fetch_add(1, Ordering::Relaxed) + 1;
         let reactor = inner.reactor(id)?;
-        let core = Arc::new(Core::new(id, kind, Arc::clone(inner), reactor)?);
-        core.reactor.add(&core);
+        let core = Arc::new(Core::new(id, kind, Arc::clone(inner), &reactor)?);
+        reactor.add(&core);
         let known = inner.sockets.lock().insert(id, Arc::clone(&core));
         debug_assert!(known.is_none(), "a socket's number is given out once");
         Ok(Socket::of(core))
@@ -200,6 +200,7 @@ impl Context {
         for core in self.inner.sockets.lock().values() {
             core.signal.raise();
         }
+        self.inner.inproc.forget_unbound();
     }
 
     /// Shuts down, waits until every socket is closed and has sent what it lingers over, and
@@ -218,7 +219,10 @@ impl Context {
             self.inner.all_finished.wait(&mut sockets);
         }
         drop(sockets);
+        // A call that was under way at the shutdown may have connected.
+        self.inner.inproc.forget_unbound();
         self.inner.stop_reactors();
+        self.inner.sources.let_go();
         rooms::let_go();
         Ok(())
     }
@@ -430,7 +434,7 @@ mod tests {
                 pull.receive(false).unwrap();
             }
             let cores = [&pull, &push].map(|socket| Arc::downgrade(socket.core()));
-            let reactor = Arc::downgrade(&push.core().reactor);
+            let reactor = push.core().reactor.clone();
             drop((pull, push));
             context.terminate().unwrap();
             let left = cores.map(|core| core.strong_count());

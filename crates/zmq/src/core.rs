@@ -1,9 +1,9 @@
 //! One socket as its program and the background thread share it: who drives it, and when.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use crate::awake::Vigil;
 use crate::clock::now_ns;
 use crate::context::ContextInner;
 use crate::error::Error;
-use crate::event::Source;
+use crate::event::SocketEpoll;
 use crate::kind::SocketType;
 use crate::lent::Held;
 use crate::mail::Mail;
-use crate::peer::{Link, Peer};
+use crate::peer::Link;
 use crate::polled::Polled;
 use crate::reactor::Reactor;
 use crate::signal::Signal;
@@ -38,12 +38,15 @@ pub(crate) struct Core {
     pub(crate) kind: SocketType,
     pub(crate) context: Arc<ContextInner>,
     pub(crate) signal: Arc<Signal>,
-    /// Watches every descriptor of the socket, its bell, and what [`Polled`] tells.
-    epoll: Arc<OwnedFd>,
-    source: Arc<Source>,
+    /// Watches every descriptor of the socket, its bell, and what [`Polled`] tells. The state keeps
+    /// it.
+    epoll: Weak<SocketEpoll>,
+    /// Keeps it too, once a program of Rust has borrowed its descriptor.
+    borrowed: OnceLock<Arc<SocketEpoll>>,
     /// There once the program has asked for a descriptor to poll.
     polled: OnceLock<Polled>,
-    pub(crate) reactor: Arc<Reactor>,
+    /// The context keeps it.
+    pub(crate) reactor: Weak<Reactor>,
     state: Mutex<State>,
     is_closed: AtomicBool,
 }
@@ -118,18 +121,18 @@ impl Core {
         id: u64,
         kind: SocketType,
         context: Arc<ContextInner>,
-        reactor: Arc<Reactor>,
+        reactor: &Arc<Reactor>,
     ) -> Result<Core, Error> {
-        let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
-        let source = context.sources.take()?;
-        let bell = EventDescriptor::new(&epoll, &source, Token::Signal)?;
+        let epoll = SocketEpoll::new(context.sources.take()?)?;
+        let bell = EventDescriptor::new(&epoll, Token::Signal)?;
+        let known_epoll = Arc::downgrade(&epoll);
         let signal = Arc::new(Signal::new(bell));
         let state = State::new(
             kind,
             context.options(kind),
             Arc::clone(&context.inproc),
             Arc::clone(&signal),
-            Arc::clone(&epoll),
+            epoll,
             context.resolver_thread(),
         );
         Ok(Core {
@@ -137,10 +140,10 @@ impl Core {
             kind,
             context,
             signal,
-            epoll,
-            source,
+            epoll: known_epoll,
+            borrowed: OnceLock::new(),
             polled: OnceLock::new(),
-            reactor,
+            reactor: Arc::downgrade(reactor),
             state: Mutex::new(state),
             is_closed: AtomicBool::new(false),
         })
@@ -193,7 +196,9 @@ impl Core {
         self.schedule(state);
         if state.burst.is_on && !state.is_bursting {
             state.is_bursting = true;
-            self.reactor.burst(self);
+            if let Some(reactor) = self.reactor.upgrade() {
+                reactor.burst(self);
+            }
         }
         if state.is_armed || state.waiters > 0 {
             return self.leave_rings(state);
@@ -201,7 +206,9 @@ impl Core {
         if state.has_visited && state.writes_watched == 0 && !state.has_datagrams {
             if !state.is_watched {
                 state.is_watched = true;
-                self.reactor.watch(self);
+                if let Some(reactor) = self.reactor.upgrade() {
+                    reactor.watch(self);
+                }
             }
             if self.polled.get().is_some() {
                 self.leave_rings(state);
@@ -234,9 +241,10 @@ impl Core {
     pub(crate) fn schedule(&self, state: &mut State) {
         if let Some(deadline_ns) = state.deadline_ns()
             && deadline_ns < state.scheduled_ns
+            && let Some(reactor) = self.reactor.upgrade()
         {
             state.scheduled_ns = deadline_ns;
-            self.reactor.schedule(self.id, deadline_ns);
+            reactor.schedule(self.id, deadline_ns);
         }
     }
 
@@ -245,7 +253,11 @@ impl Core {
         debug_assert!(!state.is_armed, "it is told already");
         state.is_armed = true;
         state.has_visited = false;
-        self.reactor.arm(self, self.epoll.as_fd());
+        if let Some(epoll) = &state.epoll
+            && let Some(reactor) = self.reactor.upgrade()
+        {
+            reactor.arm(self, epoll.as_fd());
+        }
     }
 
     /// Polls the network, and waits for it if `wait` says so. Afterwards `next_frame` returns the
@@ -285,7 +297,8 @@ impl Core {
                 state.scan_pipes();
                 return Ok(usize::from(is_ring_ready));
             }
-            readiness::look(&*self.epoll, &mut space)
+            let epoll = state.epoll.as_ref().ok_or(Error::NotSocket)?;
+            readiness::look(&**epoll, &mut space)
         } else {
             if purpose == Purpose::Receive && state.wait_for_several() {
                 return Ok(1);
@@ -380,7 +393,10 @@ impl Core {
             self.look_at_rings(state, false);
         }
         let mut space = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_MAX];
-        let Ok(events) = readiness::look(&*self.epoll, &mut space) else {
+        let Some(epoll) = &state.epoll else {
+            return;
+        };
+        let Ok(events) = readiness::look(&**epoll, &mut space) else {
             return;
         };
         if events.is_empty() {
@@ -412,32 +428,43 @@ impl Core {
         state.visit();
         if state.is_armed && !state.has_datagrams {
             state.is_armed = false;
-            self.disarm();
+            self.disarm(state);
         }
     }
 
     /// Lets the background thread be told of no event.
-    pub(crate) fn disarm(&self) {
-        self.reactor.disarm(self.epoll.as_fd());
+    pub(crate) fn disarm(&self, state: &State) {
+        if let Some(epoll) = &state.epoll
+            && let Some(reactor) = self.reactor.upgrade()
+        {
+            reactor.disarm(epoll.as_fd());
+        }
     }
 
     /// What pollers of this library wait for, who say so before.
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
+    pub(crate) fn epoll(&self) -> Result<Arc<SocketEpoll>, Error> {
+        self.epoll.upgrade().ok_or(Error::NotSocket)
     }
 
     /// What programs wait for by themselves.
-    pub(crate) fn polled_descriptor(&self) -> Result<BorrowedFd<'_>, Error> {
+    pub(crate) fn polled_epoll(&self) -> Result<Arc<SocketEpoll>, Error> {
         let mut state = self.enter()?;
+        let epoll = self.epoll()?;
         if self.polled.get().is_none() {
-            let flag = EventDescriptor::new(&self.epoll, &self.source, Token::Flag)?;
+            let flag = EventDescriptor::new(&epoll, Token::Flag)?;
             let polled = self.polled.get_or_init(|| Polled::new(flag));
             if state.can_receive() {
                 polled.raise();
             }
             self.signal.listen();
         }
-        Ok(self.epoll.as_fd())
+        Ok(epoll)
+    }
+
+    /// The same; its descriptor is open as long as this is there.
+    pub(crate) fn polled_descriptor(&self) -> Result<BorrowedFd<'_>, Error> {
+        let epoll = self.polled_epoll()?;
+        Ok(self.borrowed.get_or_init(|| epoll).as_fd())
     }
 
     /// The background thread's turn: something has happened, or time has passed.
@@ -462,7 +489,7 @@ impl Core {
         state.decode_all_ahead();
         state.run_timers();
         state.flush_dirty();
-        if state.is_closing && self.is_over(&mut state) {
+        if state.is_closing && state.is_over() {
             return self.finish(state);
         }
         state.scheduled_ns = u64::MAX;
@@ -600,21 +627,13 @@ impl Core {
         }
         state.begin_closing();
         self.wake_tasks(&mut state);
-        if self.is_over(&mut state) {
+        if state.is_over() {
             self.finish(state);
         } else {
             state.has_visited = false;
             self.leave(&mut state);
         }
         Ok(())
-    }
-
-    /// Whether a socket that closes has nothing left that can be sent.
-    fn is_over(&self, state: &mut State) -> bool {
-        if self.context.is_terminated() {
-            state.give_up_unbound();
-        }
-        state.is_over()
     }
 
     fn finish(&self, mut state: Held<'_>) {
@@ -627,8 +646,13 @@ impl Core {
             state.descriptors, 0,
             "a closed socket watches no descriptor"
         );
+        let epoll = state.epoll.take();
         drop(state);
-        self.reactor.forget(self.id, self.epoll.as_fd());
+        if let Some(epoll) = epoll
+            && let Some(reactor) = self.reactor.upgrade()
+        {
+            reactor.forget(self.id, epoll.as_fd());
+        }
         self.context.socket_finished(self.id);
     }
 }
@@ -685,31 +709,6 @@ impl State {
         }
     }
 
-    /// A pipe to another socket of the process becomes a peer.
-    pub(crate) fn attach_pipe(
-        &mut self,
-        end: crate::pipe::PipeEnd,
-        origin: Option<crate::slab::Key>,
-    ) -> Option<crate::slab::Key> {
-        if self.is_closing {
-            return None;
-        }
-        let routing_id = std::mem::take(&mut self.options.connect_routing_id);
-        let mut peer = Peer::new(self.kind, Link::None, origin, self.options_now());
-        peer.routing_id = routing_id;
-        if peer.routing_id.is_empty()
-            && let Some(hello) = end.peer()
-        {
-            peer.routing_id = hello.routing_id.clone();
-        }
-        peer.link = Link::Pipe(end);
-        let key = self.peers.insert(peer);
-        debug_assert!(!self.pipes.contains(&key), "a pipe is listed once");
-        self.pipes.push(key);
-        self.attach(key);
-        self.peers.get(key).map(|_| key)
-    }
-
     /// Looks which pipes have something. Whether any has.
     pub(crate) fn scan_pipes(&mut self) -> bool {
         let mut any = !self.inquiries.is_empty() && self.read_zap();
@@ -723,15 +722,23 @@ impl State {
             };
             index += 1;
             pipe.look_at_marks();
-            if !pipe.has_items() && !pipe.is_closed() {
+            let (has_items, is_closed) = (pipe.has_items(), pipe.is_closed());
+            if !has_items && !is_closed {
                 continue;
+            }
+            if is_closed {
+                self.withdraw_closed_pipe(key);
+                if self.take_left_topics(key) {
+                    any |= self.may_receive();
+                    continue;
+                }
             }
             if !self.kind.receives() || self.kind.is_publisher() {
                 self.decode_ahead(key);
                 // What waits for an XPUB's program.
                 any |= !self.manual.is_empty();
             } else {
-                any |= pipe.has_items();
+                any |= has_items;
                 self.mark_readable(key);
             }
         }
@@ -745,9 +752,13 @@ impl State {
     }
 
     /// Peers whose connection failed while being written to: what they sent before is kept, beyond
-    /// the high-water mark too.
+    /// the high-water mark too. Leaving peers that are owed nothing more go.
     pub(crate) fn bury_broken(&mut self) {
         for key in std::mem::take(&mut self.broken) {
+            if self.is_done_leaving(key) {
+                self.end_leaving(key);
+                continue;
+            }
             for _ in 0..LAST_READS_MAX {
                 let Some(Link::Stream(link)) = self.peers.get_mut(key).map(|peer| &mut peer.link)
                 else {
@@ -763,7 +774,10 @@ impl State {
             }
             // What had been read before.
             self.decode_all(key);
-            self.lose(key, crate::endpoint::Loss::ByPeer);
+            // What it said may have ended it already.
+            if let Some(Link::Stream(_)) = self.peers.get(key).map(|peer| &peer.link) {
+                self.lose(key, crate::endpoint::Loss::ByPeer);
+            }
         }
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct Endpoint {
     pub(crate) options: Arc<Options>,
     /// What its connections share over TLS.
     pub(crate) secure: Option<Secure>,
+    /// The program has undone it. It is there for what its peer is still owed.
+    pub(crate) is_leaving: bool,
 }
 
 #[derive(Debug)]
@@ -45,6 +47,9 @@ pub(crate) enum Role {
 impl Endpoint {
     /// Whether a program may mean this one when it undoes an endpoint.
     pub(crate) fn is_named(&self, name: &str) -> bool {
+        if self.is_leaving {
+            return false;
+        }
         self.name == name
             || match &self.role {
                 Role::Datagrams { bound, .. } => bound == name,
@@ -98,4 +103,6 @@ pub(crate) enum Loss {
     ByUs,
     /// The peer broke the protocol.
     Protocol,
+    /// The peer does not let us in.
+    Refused,
 }

@@ -1,7 +1,7 @@
 //! Events that other threads cause in a socket's epoll, without a descriptor of their own.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -9,14 +9,26 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use crate::error::Error;
 use crate::state::Token;
 
+/// The epoll of one socket, with the source of its events.
+///
+/// The socket's state alone keeps it: when the socket is over, its descriptor is closed at once.
+/// What is left of the socket, such as a closed handle or the bell that a peer still rings, only
+/// refers to it.
+#[derive(Debug)]
+pub(crate) struct SocketEpoll {
+    descriptor: OwnedFd,
+    source: Arc<Source>,
+    /// The source once more, where the program polls: its uses are counted.
+    flag: OnceLock<Arc<Source>>,
+}
+
 /// Readable from `write` to `read`, in one epoll. Any thread may call them.
 ///
 /// The epoll watches a descriptor that is always readable, and that many sockets share: `write`
-/// has it look at it, and `read` away from it.
+/// has it look at it, and `read` away from it. Where the socket is over they do nothing.
 #[derive(Debug)]
 pub(crate) struct EventDescriptor {
-    epoll: Arc<OwnedFd>,
-    source: Arc<Source>,
+    epoll: Weak<SocketEpoll>,
     token: Token,
 }
 
@@ -34,21 +46,43 @@ pub(crate) struct Sources {
     current: Mutex<Option<Arc<Source>>>,
 }
 
+impl SocketEpoll {
+    pub(crate) fn new(source: Arc<Source>) -> rustix::io::Result<Arc<Self>> {
+        Ok(Arc::new(SocketEpoll {
+            descriptor: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            source,
+            flag: OnceLock::new(),
+        }))
+    }
+
+    /// What it watches for an event.
+    fn watched(&self, token: Token) -> BorrowedFd<'_> {
+        match token {
+            Token::Signal => self.source.bell.as_fd(),
+            _ => self.source.flag.as_fd(),
+        }
+    }
+}
+
+impl AsFd for SocketEpoll {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
 impl EventDescriptor {
     /// Adds the event to `epoll`. `token` is [`Token::Signal`] or [`Token::Flag`].
-    pub(crate) fn new(
-        epoll: &Arc<OwnedFd>,
-        source: &Arc<Source>,
-        token: Token,
-    ) -> rustix::io::Result<Self> {
-        let event = EventDescriptor {
-            epoll: Arc::clone(epoll),
-            source: Arc::clone(source),
-            token,
-        };
+    pub(crate) fn new(epoll: &Arc<SocketEpoll>, token: Token) -> rustix::io::Result<Self> {
+        if token == Token::Flag {
+            epoll.flag.get_or_init(|| Arc::clone(&epoll.source));
+        }
         let data = epoll::EventData::new_u64(token.to_bits());
-        epoll::add(epoll, event.watched(), data, epoll::EventFlags::empty())?;
-        Ok(event)
+        let flags = epoll::EventFlags::empty();
+        epoll::add(&**epoll, epoll.watched(token), data, flags)?;
+        Ok(EventDescriptor {
+            epoll: Arc::downgrade(epoll),
+            token,
+        })
     }
 
     pub(crate) fn write(&self) {
@@ -60,16 +94,12 @@ impl EventDescriptor {
     }
 
     fn watch(&self, flags: epoll::EventFlags) {
+        let Some(epoll) = self.epoll.upgrade() else {
+            return;
+        };
         let data = epoll::EventData::new_u64(self.token.to_bits());
-        let changed = epoll::modify(&self.epoll, self.watched(), data, flags);
+        let changed = epoll::modify(&*epoll, epoll.watched(self.token), data, flags);
         debug_assert!(changed.is_ok(), "the epoll watches it: {changed:?}");
-    }
-
-    fn watched(&self) -> BorrowedFd<'_> {
-        match self.token {
-            Token::Signal => self.source.bell.as_fd(),
-            _ => self.source.flag.as_fd(),
-        }
     }
 }
 
@@ -94,12 +124,17 @@ impl Sources {
         *current = Some(Arc::clone(&source));
         Ok(source)
     }
+
+    /// Closes the source for new sockets, unless others use it.
+    pub(crate) fn let_go(&self) {
+        *self.current.lock() = None;
+    }
 }
 
-/// Uses of one source, up to three for each socket. A program may watch the epolls of these sockets
-/// in an epoll that is in an epoll itself, beside the background thread: Linux refuses more than
-/// 100 such paths from one file.
-const SHARES_MAX: usize = 72;
+/// Uses of one source: one for each socket, two for one that the program polls. A program may
+/// watch the epolls of these sockets in an epoll that is in an epoll itself, beside the background
+/// thread: Linux refuses more than 100 such paths from one file.
+const SHARES_MAX: usize = 36;
 
 #[cfg(test)]
 mod tests {
@@ -112,15 +147,15 @@ mod tests {
     #[test]
     fn each_event_is_there_from_write_to_read_in_its_epoll_alone() {
         let sources = Sources::default();
-        let epolls = [0, 1].map(|_| Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).unwrap()));
         let source = sources.take().unwrap();
+        let epolls = [0, 1].map(|_| SocketEpoll::new(Arc::clone(&source)).unwrap());
         let tokens = [Token::Signal, Token::Flag];
         let events = epolls
             .each_ref()
-            .map(|epoll| tokens.map(|token| EventDescriptor::new(epoll, &source, token).unwrap()));
+            .map(|epoll| tokens.map(|token| EventDescriptor::new(epoll, token).unwrap()));
         let found = |index: usize| {
             let mut space = [const { MaybeUninit::<epoll::Event>::uninit() }; 4];
-            let found = readiness::look(&epolls[index], &mut space).unwrap();
+            let found = readiness::look(&*epolls[index], &mut space).unwrap();
             let tokens = found.iter().map(|event| Token::from_bits(event.data.u64()));
             tokens.collect::<Vec<_>>()
         };
@@ -145,6 +180,6 @@ mod tests {
         let taken: Vec<_> = (0..720).map(|_| sources.take().unwrap()).collect();
         let mut numbers: Vec<_> = taken.iter().map(Arc::as_ptr).collect();
         numbers.dedup();
-        assert_eq!(numbers.len(), 10);
+        assert_eq!(numbers.len(), 20);
     }
 }

@@ -65,7 +65,9 @@ impl Inproc {
         } in early
         {
             end.introduce(Arc::clone(signal), hello.clone());
-            connecter.send(Mail::Introduced { peer });
+            if !end.is_closed() {
+                connecter.send(Mail::Introduced { peer });
+            }
             ends.push(end);
         }
         Ok(ends)
@@ -82,17 +84,28 @@ impl Inproc {
         }
     }
 
-    /// Forgets connections that were given up before their endpoint was bound, and what was sent
-    /// through them.
+    /// Forgets connections that were given up before their endpoint was bound. What was sent
+    /// through them stays, as in libzmq: the socket that binds the name receives it,
+    /// with any `LINGER`.
     pub(crate) fn forget_given_up(&self) {
-        let mut given_up = Vec::new();
+        self.forget(|early| early.end.is_closed() && !early.end.has_items());
+    }
+
+    /// No name can be bound any more.
+    pub(crate) fn forget_unbound(&self) {
+        self.forget(|_| true);
+    }
+
+    fn forget(&self, is_over: impl Fn(&Early) -> bool) {
+        let mut forgotten = Vec::new();
         let mut names = self.names.lock();
         names.early.retain(|_, early| {
-            given_up.extend(early.extract_if(.., |early| early.end.is_closed()));
+            forgotten.extend(early.extract_if(.., |early| is_over(early)));
             !early.is_empty()
         });
         drop(names);
-        drop(given_up);
+        // Bytes that the program has lent are given back without the lock.
+        drop(forgotten);
     }
 
     /// Connects to a bound in-process name.

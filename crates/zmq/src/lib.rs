@@ -41,6 +41,7 @@ pub use kind::SocketType;
 
 mod last_value;
 
+mod leaving;
 mod lent;
 mod lifecycle;
 mod link;

@@ -200,6 +200,7 @@ impl State {
             return;
         };
         let is_waiting = peer.is_readable;
+        let is_leaving = peer.is_leaving;
         let has_topics = peer.incoming.topics().is_some();
         let Link::Stream(link) = &mut peer.link else {
             return;
@@ -228,6 +229,7 @@ impl State {
         }
         let decodes_now = ahead
             || !was_ready
+            || is_leaving
             || !self.kind.receives()
             || self.kind.is_publisher()
             || self.options.conflate;
@@ -245,6 +247,7 @@ impl State {
     /// What is not a message.
     pub(crate) fn protocol_event(&mut self, key: Key, inbound: Inbound) {
         match inbound {
+            Inbound::Subscribe(_) | Inbound::Cancel(_) if self.is_leaving(key) => {}
             Inbound::Subscribe(topic) => self.peer_subscribes(key, &topic),
             Inbound::Cancel(topic) => self.peer_cancels(key, &topic),
             Inbound::Ready => self.peer_ready(key),
@@ -284,14 +287,7 @@ impl State {
     /// The peer does not let us in, and would not the next time: the RFC forbids to come back
     /// with the same credentials.
     fn refused(&mut self, key: Key) {
-        let origin = self.peers.get(key).and_then(|peer| peer.origin);
-        let is_ours = origin.and_then(|origin| self.connecter(origin)).is_some();
-        self.lose(key, Loss::Protocol);
-        if let Some(endpoint) = origin
-            && is_ours
-        {
-            self.stop_connecting(endpoint);
-        }
+        self.lose(key, Loss::Refused);
     }
 
     /// Has the ZAP handler judge the credentials of a peer.
@@ -370,14 +366,9 @@ impl State {
         if peer.routing_id.is_empty() {
             peer.routing_id = routing_id;
         }
-        let is_attached = peer.is_attached;
         self.time_machine(key);
         self.report_peer(key, Event::HandshakeSucceeded, 0);
-        if is_attached {
-            self.rejoined(key);
-        } else {
-            self.attach(key);
-        }
+        self.connection_ready(key);
         self.flush(key);
         if let Some(Link::Stream(link)) = self.peers.get_mut(key).map(|peer| &mut peer.link) {
             link.end_handshake();
@@ -399,13 +390,22 @@ impl State {
                 link.properties = Some(properties);
             }
         }
-        if self.peers.get(key).is_some_and(|peer| peer.is_attached) {
-            self.rejoined(key);
-        } else {
-            self.attach(key);
-        }
+        self.connection_ready(key);
         self.notify_raw(key);
         self.flush(key);
+    }
+
+    /// The pattern learns of a connection that is ready.
+    fn connection_ready(&mut self, key: Key) {
+        let Some(peer) = self.peers.get(key) else {
+            return;
+        };
+        match (peer.is_leaving, peer.is_attached) {
+            // The pattern knows it no more.
+            (true, _) => self.greet(key),
+            (false, true) => self.rejoined(key),
+            (false, false) => self.attach(key),
+        }
     }
 
     /// A raw connection that comes or goes shows as an empty message.
@@ -417,7 +417,9 @@ impl State {
 
     /// Has the program receive what its peer has not said.
     pub(crate) fn receive_word(&mut self, key: Key, mut message: Message) {
-        if let Some(peer) = self.peers.get_mut(key) {
+        if let Some(peer) = self.peers.get_mut(key)
+            && !peer.is_leaving
+        {
             message.set_properties(peer.identity.as_ref());
             peer.incoming.push(crate::link::Frames::One(message));
         }
@@ -464,13 +466,14 @@ impl State {
             return;
         }
         let origin = peer.origin;
+        let is_leaving = peer.is_leaving;
         let options = Arc::clone(&peer.options);
         let was_ready = peer.identity.take().is_some();
         peer.zap = None;
         let mut link = std::mem::replace(&mut peer.link, Link::None);
         let muted = peer.muted.take();
         // The program has been told of it, and not of one that was not listened to.
-        let was_known = was_ready && muted.is_none();
+        let was_known = was_ready && muted.is_none() && !is_leaving;
         if let Some(muted) = muted {
             debug_assert!(matches!(link, Link::None), "a peer has one link at a time");
             link = Link::Stream(muted.link);
@@ -524,7 +527,7 @@ impl State {
             && !was_ready
             && had_link.is_some()
             && loss != Loss::ByUs
-            && options.reconnect_stop & STOP_AFTER_HANDSHAKE != 0
+            && (loss == Loss::Refused || options.reconnect_stop & STOP_AFTER_HANDSHAKE != 0)
         {
             return self.stop_connecting(endpoint);
         }
@@ -533,7 +536,7 @@ impl State {
             && (!options.immediate || self.kind.is_subscriber());
         if let Some(peer) = self.peers.get_mut(key)
             && returns
-            && peer.is_attached
+            && (peer.is_attached || is_leaving)
         {
             // What a subscriber wants is kept for it too, as by libzmq: messages wait meanwhile.
             self.reconnect(origin);
@@ -541,6 +544,9 @@ impl State {
         }
         // Who has ended it itself need not be told.
         self.detach(key, was_known && loss != Loss::ByUs);
+        if is_leaving && origin.is_some_and(|origin| self.end_leaving_endpoint(origin)) {
+            return;
+        }
         if is_connecting {
             if let Some(connecter) = origin.and_then(|origin| self.connecter(origin)) {
                 connecter.peer = None;
@@ -589,6 +595,7 @@ impl State {
                 }
                 Timer::Accept(endpoint) => self.resume_accepting(endpoint),
                 Timer::Connect(endpoint) => self.connect_timeout(endpoint),
+                Timer::Leave(key) => self.end_leaving(key),
                 Timer::Linger => self.drop_everything(),
             }
         }

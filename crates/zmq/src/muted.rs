@@ -42,7 +42,9 @@ impl State {
         link.is_active = false;
         link.end_handshake();
         let data = epoll::EventData::new_u64(Token::Peer(key).to_bits());
-        let _ = epoll::modify(&*self.epoll, &*link, data, epoll::EventFlags::RDHUP);
+        if let Some(epoll) = &self.epoll {
+            let _ = epoll::modify(&**epoll, &*link, data, epoll::EventFlags::RDHUP);
+        }
         crate::transport::notice_end(&*link);
         peer.backlog.clear();
         peer.kernel_has_room();

@@ -45,6 +45,8 @@ pub(crate) struct Peer {
     pub(crate) machine_timer_ns: u64,
     /// The link is gone; what it had brought is still to be read.
     pub(crate) is_gone: bool,
+    /// Its endpoint is undone; what it is owed is still to be sent.
+    pub(crate) is_leaving: bool,
     /// Its connection, while it is not listened to.
     pub(crate) muted: Option<Box<Muted>>,
     /// What ZAP is being asked about it.
@@ -129,6 +131,7 @@ impl Peer {
             is_dirty: false,
             machine_timer_ns: u64::MAX,
             is_gone: false,
+            is_leaving: false,
             muted: None,
             zap: None,
             identity: None,
@@ -191,7 +194,8 @@ impl Peer {
             Link::Stream(link) => {
                 self.backlog.is_empty() && link.is_ready() && link.pending_bytes() == 0
             }
-            Link::Pipe(pipe) => pipe.is_attached() || pipe.pending() == 0,
+            // What is in a pipe is the other socket's, also of one that is still to be bound.
+            Link::Pipe(_) => true,
             Link::Datagrams(_) | Link::None => self.backlog.is_empty(),
         }
     }

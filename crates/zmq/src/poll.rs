@@ -1,6 +1,6 @@
 //! Waiting for several sockets and descriptors at once.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags};
@@ -9,6 +9,7 @@ use rustix::time::Timespec;
 use crate::awake::{Vigil, Watch};
 use crate::core::{Core, Wait};
 use crate::error::Error;
+use crate::event::SocketEpoll;
 use crate::socket::{Events, Socket};
 
 /// One thing to wait for, and what it turned out to be ready for.
@@ -80,7 +81,8 @@ fn look_at_descriptors(items: &mut [PollItem<'_>]) -> Result<(), Error> {
     if !items.iter().any(is_descriptor) {
         return Ok(());
     }
-    let mut descriptors = descriptors_of(items);
+    let epolls = epolls_of(items)?;
+    let mut descriptors = descriptors_of(items, &epolls);
     rustix::event::poll(&mut descriptors, Some(&Timespec::default()))?;
     store(items, &descriptors);
     Ok(())
@@ -111,7 +113,8 @@ fn sleep(items: &mut [PollItem<'_>], wait: Wait) -> Result<(), Error> {
     if Core::spin_for_any(cores.iter().map(|(core, _)| &**core), wait, &mut vigil) {
         return Ok(());
     }
-    let mut descriptors = descriptors_of(items);
+    let epolls = epolls_of(items)?;
+    let mut descriptors = descriptors_of(items, &epolls);
     let mut watch = Watch::begin(&cores, items.len(), &vigil);
     watch.wait(&mut descriptors, wait, vigil)?;
     drop(watch);
@@ -119,20 +122,34 @@ fn sleep(items: &mut [PollItem<'_>], wait: Wait) -> Result<(), Error> {
     Ok(())
 }
 
+/// The epolls of the items that are sockets.
+fn epolls_of(items: &[PollItem<'_>]) -> Result<Vec<Option<Arc<SocketEpoll>>>, Error> {
+    let of = |item: &PollItem<'_>| match item.target {
+        PollTarget::Socket(socket) => socket.core().epoll().map(Some),
+        PollTarget::Descriptor(_) => Ok(None),
+    };
+    items.iter().map(of).collect()
+}
+
 /// What `poll(2)` watches for the items.
-fn descriptors_of<'a>(items: &[PollItem<'a>]) -> Vec<PollFd<'a>> {
-    let of = |item: &PollItem<'a>| match item.target {
-        PollTarget::Socket(socket) => {
-            PollFd::from_borrowed_fd(socket.core().descriptor(), PollFlags::IN)
+fn descriptors_of<'d>(
+    items: &[PollItem<'d>],
+    epolls: &'d [Option<Arc<SocketEpoll>>],
+) -> Vec<PollFd<'d>> {
+    debug_assert_eq!(items.len(), epolls.len(), "each item has its place");
+    let of = |(item, epoll): (&PollItem<'d>, &'d Option<Arc<SocketEpoll>>)| match item.target {
+        PollTarget::Socket(_) => {
+            let epoll = epoll.as_ref()?.as_fd();
+            Some(PollFd::from_borrowed_fd(epoll, PollFlags::IN))
         }
         PollTarget::Descriptor(descriptor) => {
             let mut flags = PollFlags::empty();
             flags.set(PollFlags::IN, item.events.readable);
             flags.set(PollFlags::OUT, item.events.writable);
-            PollFd::from_borrowed_fd(descriptor, flags)
+            Some(PollFd::from_borrowed_fd(descriptor, flags))
         }
     };
-    items.iter().map(of).collect()
+    items.iter().zip(epolls).filter_map(of).collect()
 }
 
 /// Stores what `poll(2)` found.

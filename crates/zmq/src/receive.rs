@@ -215,7 +215,8 @@ impl State {
         while let Some(&key) = self.readable.front() {
             match self.take_from(key) {
                 Some(frames) => {
-                    if self.readable.len() > 1 {
+                    let stays = self.options.conflate_topics && self.has_left_topics(key);
+                    if self.readable.len() > 1 && !stays {
                         self.readable.rotate_left(1);
                     }
                     return Some((key, frames));
@@ -331,7 +332,9 @@ impl State {
                 return self.watch(key, |interest| interest.read = false);
             }
             let has_topics = peer.incoming.topics().is_some();
+            let is_leaving = peer.is_leaving;
             if self.kind.receives()
+                && !is_leaving
                 && !self.options.conflate
                 && !has_topics
                 && let Link::Stream(link) = &mut peer.link
@@ -351,6 +354,7 @@ impl State {
                 Link::None => return,
             };
             match inbound {
+                Inbound::Message(_) if is_leaving => {}
                 Inbound::Message(frames) if self.kind.hears_subscriptions() => {
                     self.receive_upstream(key, frames);
                 }
@@ -451,6 +455,7 @@ impl State {
     pub(crate) fn mark_readable(&mut self, key: Key) {
         if let Some(peer) = self.peers.get_mut(key)
             && !peer.is_readable
+            && !peer.is_leaving
         {
             debug_assert!(!self.readable.contains(&key), "the mark and the list agree");
             peer.is_readable = true;

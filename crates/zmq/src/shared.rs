@@ -83,7 +83,10 @@ impl State {
         };
         channel.hear();
         // At its end it would be readable from now on.
-        if channel.is_closed() && epoll::delete(&*self.epoll, &*channel).is_ok() {
+        if channel.is_closed()
+            && let Some(epoll) = &self.epoll
+            && epoll::delete(&**epoll, &*channel).is_ok()
+        {
             debug_assert!(self.descriptors > 0, "a watched descriptor was counted");
             self.descriptors -= 1;
         }

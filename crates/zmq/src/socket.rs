@@ -1,6 +1,6 @@
 //! A socket as programs see it, frame by frame.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 
 use crate::address::{self, Address, Deed};
@@ -441,7 +441,7 @@ impl Socket {
             return crate::option_table::put_int(out, bits);
         }
         if number == number::FD {
-            let descriptor = self.descriptor()?.as_raw_fd();
+            let descriptor = self.raw_descriptor()?;
             return crate::option_table::put_int(out, descriptor);
         }
         let state = self.core().enter()?;
@@ -483,12 +483,22 @@ impl Socket {
 
     /// A descriptor that becomes readable when [`events`](Self::events) may have changed. As
     /// with libzmq's `ZMQ_FD`, ask for the events after every send and receive: the descriptor
-    /// tells of the network, not of what has been read from it already.
+    /// tells of the network, not of what has been read from it already. It stays open until the
+    /// last handle of the socket is dropped.
     ///
     /// # Errors
     /// The socket is closed, or its context terminated.
     pub fn descriptor(&self) -> Result<BorrowedFd<'_>, Error> {
         self.core().polled_descriptor()
+    }
+
+    /// The number of [`descriptor`](Self::descriptor). Where only this has been asked for, the
+    /// descriptor is closed with the socket.
+    ///
+    /// # Errors
+    /// The socket is closed, or its context terminated.
+    pub fn raw_descriptor(&self) -> Result<RawFd, Error> {
+        Ok(self.core().polled_epoll()?.as_fd().as_raw_fd())
     }
 
     /// Tells what happens to the socket on a PAIR socket bound to `endpoint`; `None` ends it.
@@ -640,6 +650,7 @@ impl State {
             role: Role::Listener { descriptor, path },
             options,
             secure,
+            is_leaving: false,
         });
         debug_assert_eq!(inserted, key, "events of the listener name its endpoint");
         self.report(Event::Listening, number, &Ends::bound(&name));
@@ -664,6 +675,7 @@ impl State {
             role: Role::InprocListener,
             options,
             secure: None,
+            is_leaving: false,
         });
         for end in early {
             self.attach_pipe(end, Some(key));
@@ -717,6 +729,7 @@ impl State {
                 role: Role::InprocConnecter { peer },
                 options,
                 secure: None,
+                is_leaving: false,
             });
             debug_assert_eq!(inserted, origin, "the peer names its endpoint");
             Some(peer)
@@ -744,7 +757,7 @@ impl State {
         }
         // As in libzmq, all that were bound or connected under this name.
         for key in found {
-            self.remove_endpoint(key);
+            self.undo_endpoint(key);
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 use rustix::event::epoll;
+use rustix::io::Errno;
 use tidewire_rings::Patience;
 use tidewire_zmtp::PrefixTable;
 
@@ -15,6 +16,7 @@ use crate::background::BackgroundThread;
 use crate::clock::now_ns;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
+use crate::event::SocketEpoll;
 use crate::inproc::Inproc;
 use crate::kind::SocketType;
 use crate::last_value::LastValues;
@@ -40,7 +42,8 @@ pub(crate) struct State {
     pub(crate) inproc: Arc<Inproc>,
     pub(crate) signal: Arc<Signal>,
     /// Watches every descriptor of this socket, and its bell.
-    pub(crate) epoll: Arc<OwnedFd>,
+    /// `None`: the socket is over.
+    pub(crate) epoll: Option<Arc<SocketEpoll>>,
     /// Looks names up.
     pub(crate) resolver: Arc<BackgroundThread>,
     pub(crate) peers: Slab<Peer>,
@@ -81,7 +84,8 @@ pub(crate) struct State {
     /// Peers with output that is held back for a larger write.
     pub(crate) dirty: Vec<Key>,
     pub(crate) burst: Burst,
-    /// Peers whose connection has failed in the middle of something.
+    /// Peers whose connection has failed in the middle of something, and leaving peers that are
+    /// owed nothing more.
     pub(crate) broken: Vec<Key>,
     pub(crate) is_closing: bool,
 
@@ -205,6 +209,8 @@ pub(crate) enum Timer {
     Accept(Key),
     /// To give up connecting.
     Connect(Key),
+    /// To give up what a leaving peer is still owed.
+    Leave(Key),
     Linger,
 }
 
@@ -225,7 +231,7 @@ impl State {
         options: Options,
         inproc: Arc<Inproc>,
         signal: Arc<Signal>,
-        epoll: Arc<OwnedFd>,
+        epoll: Arc<SocketEpoll>,
         resolver: Arc<BackgroundThread>,
     ) -> State {
         let patience = options.patience();
@@ -235,7 +241,7 @@ impl State {
             options,
             inproc,
             signal,
-            epoll,
+            epoll: Some(epoll),
             resolver,
             peers: Slab::new(),
             endpoints: Slab::new(),
@@ -322,9 +328,11 @@ impl State {
         }
         let flags = interest.flags();
         let data = epoll::EventData::new_u64(Token::Peer(key).to_bits());
-        if let Some(descriptor) = peer.link.descriptor() {
+        if let Some(descriptor) = peer.link.descriptor()
+            && let Some(epoll) = &self.epoll
+        {
             // It fails only for a descriptor that is not there, which is seen elsewhere.
-            let _ = epoll::modify(&*self.epoll, descriptor, data, flags);
+            let _ = epoll::modify(&**epoll, descriptor, data, flags);
         }
     }
 
@@ -336,14 +344,17 @@ impl State {
         flags: epoll::EventFlags,
     ) -> rustix::io::Result<()> {
         let data = epoll::EventData::new_u64(token.to_bits());
-        epoll::add(&*self.epoll, descriptor, data, flags)?;
+        let epoll = self.epoll.as_ref().ok_or(Errno::BADF)?;
+        epoll::add(&**epoll, descriptor, data, flags)?;
         self.descriptors += 1;
         Ok(())
     }
 
     /// Takes a descriptor out of the epoll.
     pub(crate) fn unwatch_descriptor(&mut self, descriptor: impl AsFd) {
-        if epoll::delete(&*self.epoll, descriptor).is_ok() {
+        if let Some(epoll) = &self.epoll
+            && epoll::delete(&**epoll, descriptor).is_ok()
+        {
             debug_assert!(self.descriptors > 0, "a watched descriptor was counted");
             self.descriptors -= 1;
         }

@@ -13,8 +13,8 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering,
 pub(crate) use crate::event::EventDescriptor;
 #[cfg(loom)]
 use {
-    crate::{event::Source, state::Token},
-    std::{os::fd::OwnedFd, sync::Arc},
+    crate::{event::SocketEpoll, state::Token},
+    std::sync::Arc,
 };
 
 /// A number in the event's place.
@@ -26,7 +26,7 @@ pub(crate) struct ModelDescriptor(AtomicUsize);
 
 #[cfg(loom)]
 impl ModelDescriptor {
-    pub(crate) fn new(_: &Arc<OwnedFd>, _: &Arc<Source>, _: Token) -> rustix::io::Result<Self> {
+    pub(crate) fn new(_: &Arc<SocketEpoll>, _: Token) -> rustix::io::Result<Self> {
         Ok(ModelDescriptor(AtomicUsize::new(0)))
     }
 

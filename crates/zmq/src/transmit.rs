@@ -308,6 +308,9 @@ impl State {
                 }
                 if let Some(peer) = self.peers.get_mut(key) {
                     peer.kernel_has_room();
+                    if peer.is_leaving {
+                        self.note_flushed(key);
+                    }
                 }
                 return;
             }

@@ -19,7 +19,7 @@ pub(crate) fn connect_tcp(
     source: Option<SocketAddr>,
     address: SocketAddr,
     options: &Options,
-) -> Result<(OwnedFd, bool), Errno> {
+) -> Result<(OwnedFd, bool), NotConnected> {
     let descriptor = new_socket(family(address))?;
     set_buffers(&descriptor, options);
     set_service(&descriptor, options, address.is_ipv6());
@@ -34,7 +34,7 @@ pub(crate) fn connect_tcp(
     begun(net::connect(&descriptor, &address), descriptor)
 }
 
-pub(crate) fn connect_unix(path: &str, options: &Options) -> Result<(OwnedFd, bool), Errno> {
+pub(crate) fn connect_unix(path: &str, options: &Options) -> Result<(OwnedFd, bool), NotConnected> {
     let address = unix_address(path).map_err(|_| Errno::INVAL)?;
     let descriptor = new_socket(AddressFamily::UNIX)?;
     set_buffers(&descriptor, options);
@@ -42,17 +42,34 @@ pub(crate) fn connect_unix(path: &str, options: &Options) -> Result<(OwnedFd, bo
 }
 
 /// Begins to connect to a peer that hands over memory.
-pub(crate) fn connect_shared(path: &str) -> Result<(OwnedFd, bool), Errno> {
+pub(crate) fn connect_shared(path: &str) -> Result<(OwnedFd, bool), NotConnected> {
     let address = unix_address(path).map_err(|_| Errno::INVAL)?;
     let descriptor = shared_socket()?;
     begun(net::connect(&descriptor, &address), descriptor)
 }
 
-fn begun(result: Result<(), Errno>, descriptor: OwnedFd) -> Result<(OwnedFd, bool), Errno> {
+fn begun(result: Result<(), Errno>, descriptor: OwnedFd) -> Result<(OwnedFd, bool), NotConnected> {
     match result {
         Ok(()) => Ok((descriptor, true)),
         Err(Errno::INPROGRESS | Errno::INTR) => Ok((descriptor, false)),
-        Err(errno) => Err(errno),
+        Err(errno) => Err(NotConnected {
+            errno,
+            number: raw(&descriptor) as u64,
+        }),
+    }
+}
+
+/// Why an attempt to connect has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotConnected {
+    pub(crate) errno: Errno,
+    /// The number of the descriptor that was to connect and is closed; 0: there was none.
+    pub(crate) number: u64,
+}
+
+impl From<Errno> for NotConnected {
+    fn from(errno: Errno) -> NotConnected {
+        NotConnected { errno, number: 0 }
     }
 }
 

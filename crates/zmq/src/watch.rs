@@ -42,11 +42,13 @@ impl Watch {
     /// The socket is closed, or the descriptor cannot be watched, such as that of a file.
     pub fn add(&self, target: PollTarget<'_>, events: Events) -> Result<(), Error> {
         let mut flags = EventFlags::empty();
+        let epoll;
         let descriptor = match target {
             // It tells of everything.
             PollTarget::Socket(socket) => {
                 flags.insert(EventFlags::IN);
-                socket.descriptor()?
+                epoll = socket.core().polled_epoll()?;
+                epoll.as_fd()
             }
             PollTarget::Descriptor(descriptor) => {
                 flags.set(EventFlags::IN, events.readable);
@@ -62,14 +64,14 @@ impl Watch {
 
     /// Takes out what was added. What is closed is taken out by itself.
     pub fn remove(&self, target: PollTarget<'_>) {
-        let descriptor = match target {
-            PollTarget::Socket(socket) => socket.descriptor(),
-            PollTarget::Descriptor(descriptor) => Ok(descriptor),
+        // It fails for what is not in it.
+        let _ = match target {
+            PollTarget::Socket(socket) => match socket.core().polled_epoll() {
+                Ok(epoll) => epoll::delete(&self.epoll, &*epoll),
+                Err(_) => Ok(()),
+            },
+            PollTarget::Descriptor(descriptor) => epoll::delete(&self.epoll, descriptor),
         };
-        if let Ok(descriptor) = descriptor {
-            // It fails for what is not in it.
-            let _ = epoll::delete(&self.epoll, descriptor);
-        }
     }
 }
 

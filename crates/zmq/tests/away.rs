@@ -140,12 +140,35 @@ fn a_subscriber_that_goes_is_forgotten_where_only_complete_connections_count() {
 fn a_subscriber_that_is_away_is_forgotten_with_its_endpoint() {
     let context = Context::new();
     let (publisher, place) = left_alone(&context, KINDS[1], TCP, &[]);
-    set_int(&publisher, support::LINGER, -1);
     publish(&publisher, "g waits");
     publisher.disconnect(&place).unwrap();
     assert_eq!(receive(&publisher), [b"\x00g"]);
-    // What waited is never sent: it would keep the peer, and the context from ending.
     assert_eq!(publisher.peers().unwrap(), []);
-    drop(publisher);
-    context.terminate().unwrap();
+}
+
+/// It was dropped.
+#[test]
+fn a_subscriber_that_comes_back_gets_what_lingers_and_nothing_else() {
+    for kinds in KINDS {
+        let context = Context::new();
+        let (publisher, place) = left_alone(&context, kinds, TCP, &[]);
+        set_int(&publisher, support::LINGER, -1);
+        publish(&publisher, "g waits");
+        publisher.disconnect(&place).unwrap();
+        if kinds[0] == SocketType::Xpub {
+            assert_eq!(receive(&publisher), [b"\x00g"]);
+        }
+        publish(&publisher, "g late");
+        let back = subscriber(&context, kinds[1], &place);
+        assert_eq!(receive(&back), [b"g waits"], "{kinds:?}");
+        wait_until(|| publisher.peers().unwrap().is_empty());
+        publish(&publisher, "g later");
+        assert_eq!(back.receive(true).unwrap_err(), tidewire_zmq::Error::Again);
+        if kinds[0] == SocketType::Xpub {
+            let told = publisher.receive(true);
+            assert_eq!(told.err(), Some(tidewire_zmq::Error::Again));
+        }
+        drop((publisher, back));
+        context.terminate().unwrap();
+    }
 }

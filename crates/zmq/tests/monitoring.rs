@@ -211,3 +211,96 @@ fn peers_that_are_gone_have_no_queues() {
     assert_eq!(event(&of_server).0, DISCONNECTED);
     assert_eq!(server.report_queues(), Err(Error::Again));
 }
+
+const CLOSED: u16 = 0x80;
+const CONNECT_RETRIED: u16 = 0x4;
+const HANDSHAKE_FAILED_AUTH: u16 = 0x4000;
+const MONITOR_STOPPED: u16 = 0x400;
+
+/// The events of a socket up to the end of its monitor, with their values.
+fn events_until_the_end(monitor: &Socket) -> Vec<(u16, u32)> {
+    let mut events = Vec::new();
+    while events
+        .last()
+        .is_none_or(|&(event, _)| event != MONITOR_STOPPED)
+    {
+        let head = receive(monitor).remove(0);
+        let event = u16::from_ne_bytes([head[0], head[1]]);
+        events.push((event, u32::from_ne_bytes(head[2..6].try_into().unwrap())));
+    }
+    events
+}
+
+/// The error stood in its place.
+#[test]
+fn of_an_attempt_that_failed_the_number_of_its_descriptor_is_told() {
+    let context = Context::new();
+    for endpoint in [
+        "tcp://127.0.0.1:1",
+        "ipc:///no/such/path",
+        "shm:///no/such/path",
+    ] {
+        let push = socket(&context, SocketType::Push);
+        let of_pair = SocketType::Pair;
+        push.monitor(
+            Some("inproc://closed"),
+            u64::from(CLOSED | MONITOR_STOPPED),
+            1,
+            of_pair,
+        )
+        .unwrap();
+        let monitor = socket(&context, of_pair);
+        monitor.connect("inproc://closed").unwrap();
+        push.connect(endpoint).unwrap();
+        let head = receive(&monitor).remove(0);
+        assert_eq!(head[..2], CLOSED.to_ne_bytes());
+        let number = u32::from_ne_bytes(head[2..6].try_into().unwrap());
+        // The lowest ones are those of the context: its thread's and the socket's.
+        assert!(number > 2, "{endpoint}: {number}");
+        assert!(
+            ![111, 2].contains(&number),
+            "{endpoint}: {number} is the error"
+        );
+    }
+}
+
+/// That another attempt would come was told first.
+#[test]
+fn who_is_refused_tells_of_no_other_attempt() {
+    const PLAIN_SERVER: i32 = 44;
+    const PLAIN_USERNAME: i32 = 45;
+    const PLAIN_PASSWORD: i32 = 46;
+    let context = Context::new();
+    let handler = socket(&context, SocketType::Router);
+    handler.bind("inproc://zeromq.zap.01").unwrap();
+    let server = socket(&context, SocketType::Dealer);
+    set_int(&server, PLAIN_SERVER, 1);
+    server.bind("tcp://127.0.0.1:*").unwrap();
+    let client = socket(&context, SocketType::Dealer);
+    support::set(&client, PLAIN_USERNAME, b"user");
+    support::set(&client, PLAIN_PASSWORD, b"wrong");
+    client
+        .monitor(Some("inproc://refused"), 0xffff, 1, SocketType::Pair)
+        .unwrap();
+    let monitor = socket(&context, SocketType::Pair);
+    monitor.connect("inproc://refused").unwrap();
+    client.connect(&last_endpoint(&server)).unwrap();
+    let request = receive(&handler);
+    let envelope = [&request[0], &b""[..], b"1.0", &request[3]];
+    send(
+        &handler,
+        &[&envelope[..], &[b"400", b"", b"", b""]].concat(),
+    );
+    let mut seen = Vec::new();
+    while !seen.contains(&HANDSHAKE_FAILED_AUTH) {
+        let head = receive(&monitor).remove(0);
+        seen.push(u16::from_ne_bytes([head[0], head[1]]));
+    }
+    client.close().unwrap();
+    seen.extend(
+        events_until_the_end(&monitor)
+            .iter()
+            .map(|&(event, _)| event),
+    );
+    assert!(!seen.contains(&CONNECT_RETRIED), "{seen:x?}");
+}

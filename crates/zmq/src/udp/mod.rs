@@ -89,6 +89,7 @@ impl State {
             role: Role::Datagrams { peer: key, bound },
             options,
             secure: None,
+            is_leaving: false,
         });
         debug_assert_eq!(inserted, origin, "the peer names its endpoint");
         if self.kind == SocketType::Radio {
