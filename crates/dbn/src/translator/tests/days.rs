@@ -25,6 +25,9 @@ fn a_record_far_from_its_capture_belongs_to_the_day_of_the_capture() {
     );
 }
 
+/// Name of a kind, place of its time of capture, and what makes a record of it at a time.
+type Maker<'a> = (&'static str, usize, &'a dyn Fn(u64) -> Vec<u8>);
+
 /// A quote or trade whose event was more than a day before its capture stayed in the session of the
 /// day before, and the next record began the day.
 #[test]
@@ -37,13 +40,13 @@ fn the_first_record_of_a_day_begins_it_if_its_event_is_of_the_day_before() {
     let quote = |event_ns: u64| level(0x01, 1, 42, event_ns, (event_ns / HOUR_NS) as i64);
     let trade = |event_ns| trade(1, 42, event_ns, 100);
     let status = |event_ns| status(1, 42, event_ns, 7, 0);
-    let kinds_of: [(&str, usize, &dyn Fn(u64) -> Vec<u8>); 4] = [
+    let makers: [Maker<'_>; 4] = [
         ("order", 40, &order),
         ("quote", 32, &quote),
         ("trade", 32, &trade),
         ("status", 16, &status),
     ];
-    for (name, place, make) in kinds_of {
+    for (name, place, make) in makers {
         for is_carried in [false, true] {
             let mut translator = Translator::default();
             let mut days = |event_ns: u64, captured_ns: u64| {
