@@ -33,7 +33,7 @@ use crate::server::{HEARTBEAT_INTERVAL_NS_MAX, PATTERNS_MAX, SILENCE_INTERVALS_M
 use crate::wire::{
     Control, EndOfSessionAcknowledgement, Flags, Header, Login, LoginAccepted, Message,
     MessageError, Messages, Packet, PacketError, PacketWriter, PatternText, Refused, Request, Role,
-    SnapshotNotice, SnapshotRequest, Subscribe, TextError, TooOld, decode_packet,
+    SnapshotNotice, SnapshotRequest, Subscribe, TextError, TooOld, decode_packet, may_be_control,
     snapshot_position,
 };
 
@@ -64,6 +64,9 @@ pub enum ReceiveError {
     /// A control that only the other role sends.
     #[error("a control out of the protocol's order")]
     OutOfOrder,
+    /// A packet with a wrong checksum that may have been a control: nothing would bring it back.
+    #[error("a control was damaged on its way")]
+    Damaged,
 }
 
 /// Why a subscription cannot be requested: the caller's fault.
@@ -287,6 +290,11 @@ impl Client {
                 Ok(None) => break,
                 Err(PacketError::BadChecksum { packet_length }) => {
                     self.sides[side.index()].counters.corrupt += 1;
+                    // A publisher repeats its controls when they are asked for again.
+                    let is_subscriber = self.role == ReceiverRole::Subscriber;
+                    if is_subscriber && may_be_control(&input[used..]) {
+                        return Err(ReceiveError::Damaged);
+                    }
                     used += packet_length;
                 }
                 Err(error) => return Err(ReceiveError::FramingLost(error)),

@@ -34,12 +34,12 @@ pub(crate) use stream::StreamSender;
 
 use std::collections::VecDeque;
 
-use crate::client::{Client, ClientConfig, PublisherLogin, Side, Sink};
+use crate::client::{Client, ClientConfig, PublisherLogin, ReceiveError, Side, Sink};
 use crate::journal::{Cursor, Journal};
 use crate::wire::{
     Control, Flags, Login, LoginAccepted, MessageError, Packet, PacketError, PacketWriter,
     PatternText, RefusalReason, RefusalText, Refused, Request, Role, SlowPolicy, SnapshotRequest,
-    Subscribe, decode_packet,
+    Subscribe, decode_packet, may_be_control,
 };
 
 use snapshot::SnapshotJob;
@@ -53,6 +53,7 @@ pub const REFUSALS_MAX: usize = 16;
 /// Steps of a call of [`Session::produce`].
 const STEPS_A_CALL: u64 = 1 << 18;
 const MAY_NOT_READ: &str = "NotAllowed: may not read ";
+const DAMAGED_TEXT: &str = "a control was damaged on its way; connect again";
 const ROLE_TEXT: &str = "this server does not offer this role";
 const SESSION_IN_USE_TEXT: &str = "another connection publishes this session; retry later";
 
@@ -144,7 +145,11 @@ impl Session {
                 let received = match result {
                     Ok(received) => received,
                     Err(error) => {
-                        self.refuse(RefusalReason::PROTOCOL, &error.to_string());
+                        let reason = match error {
+                            ReceiveError::OutOfOrder => RefusalReason::OUT_OF_ORDER,
+                            _ => RefusalReason::PROTOCOL,
+                        };
+                        self.refuse(reason, &error.to_string());
                         return Err(error.into());
                     }
                 };
@@ -162,6 +167,10 @@ impl Session {
                 }
                 Err(PacketError::BadChecksum { packet_length }) => {
                     self.corrupt_packets += 1;
+                    if may_be_control(&input[used..]) {
+                        self.refuse(RefusalReason::PROTOCOL, DAMAGED_TEXT);
+                        return Err(SessionError::Damaged);
+                    }
                     used += packet_length;
                 }
                 Err(error) => return Err(error.into()),

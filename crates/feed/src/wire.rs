@@ -362,6 +362,17 @@ pub fn decode_packet(bytes: &[u8]) -> Result<Option<(Packet<'_>, usize)>, Packet
     Ok(Some((Packet { header, body }, packet_length)))
 }
 
+/// Returns whether a packet with a wrong checksum may have been a control, which no request brings
+/// back. One wrong field in the header does not hide that: a control has a body, the flag, and the
+/// sequence 0.
+pub(crate) fn may_be_control(packet: &[u8]) -> bool {
+    let Some(Ok(header)) = packet.first_chunk().map(Header::from_bytes) else {
+        return false;
+    };
+    let is_like_one = header.flags.contains(Flags::CONTROL) || header.first_sequence == 0;
+    header.body_length > 0 && is_like_one
+}
+
 /// Rejects a wrong first byte at once: a peer of another protocol must not wait for 24 bytes.
 fn check_partial_header(bytes: &[u8]) -> Result<(), PacketError> {
     let magic = MAGIC.to_le_bytes();

@@ -15,6 +15,7 @@ use crate::clock::{monotonic_ns, unix_ns};
 use crate::connection::{Closing, Connection, ConnectionId, Peer};
 use crate::endpoint::{Listener, begin_connection};
 use crate::handshakes::Handshakes;
+use crate::leaving::Leaving;
 use crate::mailbox::Bell;
 use crate::network::SimulatedNetwork;
 use crate::outbox::{Gate, Outbox};
@@ -43,6 +44,8 @@ pub struct Context {
     pub(crate) sender: Sender,
     /// Closing connections.
     pub(crate) closing: Vec<ConnectionId>,
+    /// Sockets of ended connections whose peers may not have read the last output.
+    pub(crate) leaving: Leaving,
     /// Drained connections whose application must be notified.
     pub(crate) drained: Vec<ConnectionId>,
     /// Connections released from a hold; input received meanwhile is passed on next.
@@ -391,7 +394,9 @@ impl Context {
         connection.is_none_or(|connection| matches!(connection.closing, Closing::Now(_)))
     }
 
-    /// Closes a connection when all output has been sent, or after 5 seconds.
+    /// Closes a connection when all output has been sent, or after 5 seconds. What the peer sends
+    /// meanwhile, and for up to 10 seconds after that, is dropped: it does not reset the connection
+    /// before the peer has received the output.
     pub fn close_after_flush(&mut self, id: ConnectionId, reason: CloseReason) {
         let deadline_ns = self.now_ns + CLOSE_LINGER_NS;
         self.begin_close(

@@ -20,6 +20,7 @@ use crate::context::{Context, LaneCounters, WATCH_READ};
 use crate::endpoint::Listener;
 use crate::handshakes::Handshakes;
 use crate::lanes::LaneConfig;
+use crate::leaving::Leaving;
 use crate::mailbox::Mailboxes;
 use crate::network::SimulatedNetwork;
 use crate::outbox::Outbox;
@@ -71,6 +72,7 @@ impl<A: Application> Lane<A> {
             deliveries_a_turn: 0,
             sender: Sender::new(config.io_uring, counters.clone()),
             closing: Vec::new(),
+            leaving: Leaving::default(),
             drained: Vec::new(),
             released: Vec::new(),
             holding: Vec::new(),
@@ -219,7 +221,8 @@ impl<A: Application> Lane<A> {
             return Some(0);
         }
         let closing_ns = context.now_ns + CLOSE_CHECK_NS;
-        let closing_ns = (!context.closing.is_empty()).then_some(closing_ns);
+        let is_closing = !context.closing.is_empty() || !context.leaving.is_empty();
+        let closing_ns = is_closing.then_some(closing_ns);
         let handshake_ns = context.handshakes.deadline_ns();
         let deadlines = [
             self.deadline_ns,
@@ -278,6 +281,7 @@ impl<A: Application> Lane<A> {
     /// Ends the connections that are due. Returns whether there were any.
     fn finish_closing(&mut self) -> bool {
         let mut ended = false;
+        self.context.leaving.look(self.context.now_ns);
         let mut waiting = std::mem::take(&mut self.context.closing);
         waiting.retain(|&id| {
             let Some(connection) = self.context.connection(id) else {
@@ -326,7 +330,14 @@ impl<A: Application> Lane<A> {
         let is_outgoing = secure.as_ref().is_some_and(|secure| secure.is_outgoing);
         self.context.failure = secure.and_then(|secure| secure.take_failure());
         let is_known = !connection.handshaking || is_outgoing;
-        drop(connection);
+        let is_sent = connection.unsent_bytes() == 0 && !connection.connecting;
+        if reason == CloseReason::Requested && is_sent {
+            self.context
+                .leaving
+                .add(connection.socket, self.context.now_ns);
+        } else {
+            drop(connection);
+        }
         if is_known {
             self.application.closed(&mut self.context, id, reason);
         }
@@ -343,6 +354,7 @@ impl<A: Application> Lane<A> {
                 index: index as u32,
                 generation,
             };
+            self.context.discard_input(id);
             self.finish(id, CloseReason::Stopping);
         }
     }

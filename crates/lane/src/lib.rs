@@ -18,6 +18,7 @@ mod flush;
 mod handshakes;
 mod helpers;
 mod lanes;
+mod leaving;
 mod mail_sender;
 mod mailbox;
 mod network;

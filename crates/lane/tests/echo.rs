@@ -194,6 +194,32 @@ fn a_requested_close_sends_what_was_written_first() {
     server.lanes.stop();
 }
 
+/// A peer with a small receive window that went on sending, as one with heartbeats does, lost the
+/// last output, and the reason of the close with it.
+#[test]
+fn a_peer_that_sends_after_the_close_gets_the_last_words() {
+    let server = start(1);
+    let family = rustix::net::AddressFamily::INET;
+    let socket = rustix::net::socket(family, rustix::net::SocketType::STREAM, None).unwrap();
+    rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 4096).unwrap();
+    rustix::net::connect(&socket, &server.address).unwrap();
+    let mut stream = TcpStream::from(socket);
+    let mut line = vec![b'x'; 200_000];
+    line.push(b'\n');
+    stream.write_all(&line).unwrap();
+    stream.write_all(b"quit\n").unwrap();
+    while server.closed.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
+    stream.write_all(b"still here\n").unwrap();
+    let mut answer = vec![0; 100_000];
+    stream.read_exact(&mut answer).unwrap();
+    stream.write_all(b"still here\n").unwrap();
+    stream.read_to_end(&mut answer).unwrap();
+    assert!(answer == line, "{} bytes", answer.len());
+    server.lanes.stop();
+}
+
 #[test]
 fn a_peer_that_is_held_gets_its_answers_when_it_is_released() {
     let server = start(1);

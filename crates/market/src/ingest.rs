@@ -353,12 +353,21 @@ impl Batch<'_> {
             self.settle_symbol(symbol);
         }
         let venue = message.source();
-        let is_valid = !matches!(message, Message::Trade(trade) if trade.price == PRICE_UNDEFINED);
+        let is_valid = match message {
+            Message::Trade(trade) => trade.price != PRICE_UNDEFINED,
+            Message::SessionStart(start) => start.is_valid(),
+            _ => true,
+        };
         let Some(known) = self.symbols.get(symbol).filter(|_| is_valid) else {
             self.work.refused += 1;
             return;
         };
         let topic = known.of_venue(venue);
+        if venue == CONSOLIDATED && topic.is_none() && !self.venues.is_hub() {
+            // Only a hub consolidates.
+            self.work.refused += 1;
+            return;
+        }
         match message {
             // The end of a book that the source has not given is no value. That of a hub is of the
             // symbol's only topic, whose venue may have become another one.

@@ -358,7 +358,8 @@ impl SourceVenues {
 
     /// Notes the name of a number. Returns whether it is another than before.
     pub(crate) fn set(&mut self, number: u16, name: VenueName) -> bool {
-        if name.is_empty() || name.as_str() != plain_name(name.as_str()) {
+        let is_other = number == CONSOLIDATED && name.as_str() != CONSOLIDATED_NAME;
+        if name.is_empty() || is_other || name.as_str() != plain_name(name.as_str()) {
             note_bad_name(&self.feed, number, name.as_str());
             return false;
         }
@@ -442,7 +443,7 @@ fn note_bad_name(feed: &str, number: u16, name: &str) {
     if let Some(left_out) = BAD_NAMES.note_now() {
         let name = name.escape_debug();
         let text = "the source's name of a venue has other characters than ASCII letters, digits \
-                    and .:_-#: it is ignored";
+                    and .:_-#, or is for the number of consolidated values: it is ignored";
         warn!(source = feed, number, %name, left_out, "{text}");
     }
 }

@@ -10,7 +10,7 @@ use crate::server::{
 use crate::wire::{
     ClientName, Control, Credentials, EndOfSessionAcknowledgement, Flags, Login, Message,
     MessageError, PACKET_LENGTH_MAX, PacketError, PacketWriter, RefusalReason, Refused, Role,
-    decode_packet,
+    decode_packet, may_be_control,
 };
 
 /// Settings of a publisher.
@@ -50,6 +50,9 @@ pub enum PublisherError {
     /// A packet that servers do not send to publishers.
     #[error("a packet out of the protocol's order")]
     OutOfOrder,
+    /// A packet with a wrong checksum that may have been the answer to the login: reconnect.
+    #[error("the answer to the login was damaged on its way")]
+    Damaged,
     /// The server refused; [`Publisher::refusal`] has the reason.
     #[error("the server refused")]
     Refused,
@@ -185,7 +188,14 @@ impl Publisher {
                         return Err(PublisherError::OutOfOrder);
                     }
                 }
-                Err(PacketError::BadChecksum { packet_length }) => used += packet_length,
+                Err(PacketError::BadChecksum { packet_length }) => {
+                    // Later controls come again: requests, and the end's acknowledgement.
+                    let is_logging_in = self.state == PublisherState::LoggingIn;
+                    if is_logging_in && may_be_control(&input[used..]) {
+                        return Err(PublisherError::Damaged);
+                    }
+                    used += packet_length;
+                }
                 Err(error) => return Err(PublisherError::FramingLost(error)),
             }
         }
@@ -412,6 +422,23 @@ mod tests {
         let error = control(&mut publisher, Control::Refused(refused));
         assert_eq!(error, Err(PublisherError::Refused));
         assert_eq!(publisher.refusal(), Some(&refused));
+    }
+
+    /// It waited for the answer as long as the server was not silent.
+    #[test]
+    fn a_damaged_answer_to_the_login_ends_the_connection() {
+        let mut publisher = publisher(3);
+        let mut bytes = Vec::new();
+        PacketWriter::control(&mut bytes, 5, &accepted(1));
+        bytes[40] ^= 1;
+        let error = publisher.receive(&bytes, 0);
+        assert_eq!(error, Err(PublisherError::Damaged));
+        publisher.disconnected();
+        publisher.connected(1);
+        control(&mut publisher, accepted(1)).unwrap();
+        // From now on the server asks again.
+        assert_eq!(publisher.receive(&bytes, 1), Ok(bytes.len()));
+        assert_eq!(said(&mut publisher).0, [(1, 3)]);
     }
 
     #[test]

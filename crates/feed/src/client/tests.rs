@@ -234,6 +234,48 @@ fn a_corrupt_packet_is_a_hole() {
     assert_eq!(fixture.story(), ["Opened { from: 1, count: 2 }"]);
 }
 
+/// A hub whose answer to the login was damaged never joined, and without the notice it never applied
+/// the snapshot.
+#[test]
+fn a_damaged_control_ends_the_connection_and_the_next_one_joins() {
+    let notice = Control::SnapshotNotice(SnapshotNotice {
+        number: 1,
+        as_of: 0,
+        since: 0,
+    });
+    for damaged in [accepted(SESSION), notice] {
+        let mut fixture = Fixture::joined();
+        let mut whole = Vec::new();
+        PacketWriter::control(&mut whole, SESSION, &damaged);
+        // The flag of controls, the sequence, and the body.
+        for place in [3, 20, 40] {
+            fixture.client.connected(Side::A, 0);
+            let mut bytes = whole.clone();
+            bytes[place] ^= if place == 3 { Flags::CONTROL.0 } else { 1 };
+            let (client, story) = (&mut fixture.client, &mut fixture.story);
+            let received = client.receive(Side::A, &bytes, 0, story);
+            assert_eq!(received, Err(ReceiveError::Damaged), "byte {place}");
+            client.disconnected(Side::A);
+        }
+        assert_eq!(fixture.client.side_counters(Side::A).corrupt, 3);
+        fixture.client.connected(Side::A, 0);
+        fixture.control(&accepted(SESSION));
+        assert!(fixture.client.is_accepted(Side::A));
+    }
+}
+
+/// Its packets are asked for again, and so is what answers a request of the server.
+#[test]
+fn a_damaged_control_of_a_publisher_is_passed_over() {
+    let mut client = Client::listener(ClientConfig::default(), SESSION, 1);
+    client.peer_connected(Side::A, 0);
+    let mut bytes = Vec::new();
+    PacketWriter::control(&mut bytes, SESSION, &Control::TooOld(TooOld::default()));
+    bytes[40] ^= 1;
+    let used = client.receive(Side::A, &bytes, 0, &mut Story::default());
+    assert_eq!(used, Ok(bytes.len()));
+}
+
 #[test]
 fn broken_framing_ends_the_connection_and_the_next_one_resumes() {
     let mut fixture = Fixture::joined();

@@ -53,6 +53,9 @@ pub enum SessionError {
     /// A packet before the login, a second login, or a control that only servers send.
     #[error("a packet out of the protocol's order")]
     OutOfOrder,
+    /// A packet with a wrong checksum that may have been a control: nothing would bring it back.
+    #[error("a control was damaged on its way")]
+    Damaged,
     /// The login was refused.
     #[error("the login was refused")]
     Refused,

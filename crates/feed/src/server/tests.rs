@@ -395,6 +395,36 @@ fn what_is_out_of_order_is_refused() {
     assert_eq!(error, Err(SessionError::OutOfOrder));
 }
 
+/// The reason was 7, which is for packets that cannot be decoded.
+#[test]
+fn a_second_login_of_a_publisher_is_out_of_order() {
+    let mut session = Session::new(SessionConfig::default(), 0);
+    let login = Control::Login(Login {
+        role: Role::Publisher,
+        session: 5,
+        next_sequence: 1,
+        ..Login::default()
+    });
+    let error = receive(&mut session, &[login.clone(), login]);
+    assert_eq!(error, Err(SessionError::OutOfOrder));
+    assert_eq!(refusal(&mut session), RefusalReason::OUT_OF_ORDER);
+}
+
+/// The server waited for the subscription, and sent heartbeats.
+#[test]
+fn a_client_whose_control_is_damaged_connects_again() {
+    let mut session = Session::new(SessionConfig::default(), 0);
+    receive(&mut session, &[login(0, 0)]).unwrap();
+    let mut bytes = Vec::new();
+    PacketWriter::control(&mut bytes, 0, &subscribe("*", false));
+    bytes[50] ^= 1;
+    let error = session.receive(&bytes, 0, &mut NullSink);
+    assert_eq!(error, Err(SessionError::Damaged));
+    assert_eq!(session.corrupt_packets(), 1);
+    assert_eq!(refusal(&mut session), RefusalReason::PROTOCOL);
+    assert!(session.is_closing());
+}
+
 #[test]
 fn a_login_with_an_unknown_slow_choice_was_refused_as_one_with_an_unknown_role() {
     let reasons = [(28, RefusalReason::ROLE), (29, RefusalReason::PROTOCOL)];

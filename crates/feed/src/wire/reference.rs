@@ -36,7 +36,7 @@ impl Venue {
 }
 
 /// What a reference price is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReferenceKind(pub u8);
 
 impl ReferenceKind {
@@ -48,6 +48,11 @@ impl ReferenceKind {
     pub const PREVIOUS_CLOSE: ReferenceKind = ReferenceKind(2);
     /// The settlement price of the previous session.
     pub const PREVIOUS_SETTLEMENT: ReferenceKind = ReferenceKind(3);
+
+    /// Returns whether this version knows what it means.
+    pub fn is_known(self) -> bool {
+        self <= ReferenceKind::PREVIOUS_SETTLEMENT
+    }
 
     /// Returns the name as clients see it; `None` for no reference or one of a later version.
     pub fn name(self) -> Option<&'static str> {
@@ -125,11 +130,22 @@ impl SessionStart {
     /// day are not all before this message. Then the publisher gives the same trades again.
     pub const BEGINS_DAY_OR_AGAIN: u8 = 3;
 
+    /// Returns whether this version knows what the message means, and it gives no price that is
+    /// none. Another one is left out.
+    pub fn is_valid(&self) -> bool {
+        let is_known = self.kind.is_known() && self.rolls <= Self::BEGINS_DAY_OR_AGAIN;
+        is_known && self.reference != i64::MIN
+    }
+
     /// Returns what this message means for a session, with `rolls` [`SessionStart::KEEPS`] or
-    /// [`SessionStart::BEGINS`]; `None` if it says nothing new. A trading day that goes on, or that
+    /// [`SessionStart::BEGINS`]; `None` if it says nothing new, or is not valid
+    /// ([`SessionStart::is_valid`]). A trading day that goes on, or that
     /// begins again, keeps a better reference than that of the message. An open may follow:
     /// [`SessionStart::open_beside`].
     pub fn decide(&self, state: &SessionState) -> Option<SessionStart> {
+        if !self.is_valid() {
+            return None;
+        }
         match self.rolls {
             Self::KEEPS => return self.decide_kept(state),
             Self::BEGINS => return Some(*self),
@@ -276,6 +292,32 @@ mod tests {
         assert_eq!(without(open, &untraded), Some((open, UNDEFINED_PRICE)));
         let undeclared = SessionState { open: 98, ..state };
         assert_eq!(without(open, &undeclared), None);
+    }
+
+    /// One of kind 9 began a session, and gave its price as the previous close.
+    #[test]
+    fn a_session_start_of_an_unknown_kind_or_with_the_lowest_price_says_nothing() {
+        let known = SessionStart {
+            reference: 5,
+            kind: ReferenceKind::PREVIOUS_CLOSE,
+            rolls: SessionStart::BEGINS,
+            ..SessionStart::default()
+        };
+        let (kind, rolls) = (ReferenceKind(4), 4);
+        let others = [
+            SessionStart { kind, ..known },
+            SessionStart { rolls, ..known },
+            SessionStart {
+                reference: i64::MIN,
+                ..known
+            },
+        ];
+        let mut value = LastValue::new(0);
+        assert!(value.apply(1, &Message::SessionStart(known)));
+        for other in others {
+            assert!(!other.is_valid());
+            assert!(!value.apply(2, &Message::SessionStart(other)), "{other:?}");
+        }
     }
 
     /// The next trade became the open of a session whose open was taken back.

@@ -18,7 +18,9 @@ use tidewire_lastvalue::{
 use super::certainty::{Certainties, Doubt};
 use super::publishing::Unheard;
 use super::repetition::NewestTrade;
-use super::sessions::{forget_times, is_again, is_other_session, session_state, store_session};
+use super::sessions::{
+    forget_times, is_again, is_other_session, leave_out_unknown, session_state, store_session,
+};
 use super::times::{possible_until_ns, without_impossible_time};
 use super::venues::source_time_ns;
 use crate::board::{certainty, figures, staleness_of};
@@ -505,6 +507,7 @@ fn store_rare(
                 source: address.venue,
                 ..*value
             };
+            leave_out_unknown(&mut own);
             if let Some(figures) = &mut own.figures {
                 let day = figures.trading_day;
                 figures.trading_day = address.plausible_day(day, value.source_time_ns);

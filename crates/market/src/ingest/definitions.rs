@@ -9,6 +9,7 @@ use tracing::warn;
 
 use super::Batch;
 use super::certainty::Doubt;
+use super::sessions;
 use crate::topic::Topic;
 
 impl Batch<'_> {
@@ -35,6 +36,10 @@ impl Batch<'_> {
     /// Defines a symbol of the source.
     pub(super) fn define(&mut self, definition: &Definition) {
         let symbol = definition.symbol;
+        let definition = &Definition {
+            open: sessions::price_or_none(definition.open),
+            ..*definition
+        };
         let market = self.work.market;
         if self.work.certainties.is_pending() {
             self.settle_symbol(symbol);

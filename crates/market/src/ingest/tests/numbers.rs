@@ -95,6 +95,26 @@ fn a_number_that_means_another_venue_now_is_looked_up_again() {
     );
 }
 
+/// A publisher could give a symbol a venue `consolidated`.
+#[test]
+fn only_a_hub_gives_consolidated_values() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut publisher = source(&market, "one", 0, "A");
+    publisher.begin(1).venue(&venue(CONSOLIDATED, "XNAS"));
+    let mut batch = publisher.begin(2);
+    batch.message(1, &quote(0, 1, 1, 2));
+    batch.message(2, &quote(0, CONSOLIDATED, 3, 4));
+    batch.message(3, &set_level(0, CONSOLIDATED, 3));
+    batch.message(4, &status(0, CONSOLIDATED, TradingState::HALTED));
+    assert_eq!(batch.take_refused(), 3);
+    batch.finish();
+    assert_eq!(facts(&market, "A"), ("1".to_owned(), Some(1), 1));
+    let mut hub = source(&market, "hub", 0, "B");
+    hub.begin(1).venue(&venue(CONSOLIDATED, "consolidated"));
+    send(&mut hub, &[quote(0, CONSOLIDATED, 3, 4)]);
+    assert_eq!(facts(&market, "B").2, 3);
+}
+
 /// Definitions and names of venues were not counted, and a replay's report counted them.
 #[test]
 fn every_message_of_a_stream_counts_as_applied_or_as_refused() {

@@ -55,6 +55,58 @@ fn a_trading_day_that_is_no_date_or_of_who_has_left_ends_no_session() {
     assert_eq!(value_of(&market, "A").volume, 5);
 }
 
+/// The lowest price was shown as the previous close, and the change from it.
+#[test]
+fn a_reference_of_an_unknown_kind_or_with_the_lowest_price_is_none() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = source(&market, "test", 0, "A");
+    let close = ReferenceKind::PREVIOUS_CLOSE;
+    let refused = [
+        start(0, 90, ReferenceKind(9), 1),
+        start(0, 90, close, 9),
+        start(0, i64::MIN, close, 1),
+    ];
+    let mut batch = ingest.begin(2);
+    batch.message(1, &trade(0, 0, 100, 7));
+    refused.iter().for_each(|start| batch.message(2, start));
+    assert_eq!(batch.take_refused(), 3);
+    batch.finish();
+    let value = || value_of(&market, "A");
+    assert_eq!(
+        (value().volume, value().reference.price),
+        (7, PRICE_UNDEFINED)
+    );
+    let record = |reference, reference_kind, open| {
+        Message::LastValue(LastValue {
+            last: 100,
+            volume: 7,
+            open,
+            figures: Some(Figures {
+                reference,
+                reference_kind,
+                ..Figures::default()
+            }),
+            ..LastValue::new(0)
+        })
+    };
+    for (reference, kind) in [(90, ReferenceKind(9)), (i64::MIN, close)] {
+        send(&mut ingest, &[record(reference, kind, i64::MIN)]);
+        let base = (value().reference.price, value().session_open);
+        assert_eq!(base, (PRICE_UNDEFINED, PRICE_UNDEFINED));
+    }
+    let mut batch = ingest.begin(3);
+    batch.definition(
+        3,
+        &Definition {
+            open: i64::MIN,
+            ..definition(1, "B")
+        },
+    );
+    batch.message(4, &trade(1, 0, 100, 7));
+    batch.finish();
+    assert_eq!(value_of(&market, "B").session_open, 100, "the first trade");
+}
+
 /// A trade of A at venue 7, at a source time in ns.
 fn trade_at(time_ns: u64, price: i64, size: u32) -> Message {
     Message::Trade(TradeMessage {
