@@ -234,8 +234,8 @@ fn a_corrupt_packet_is_a_hole() {
     assert_eq!(fixture.story(), ["Opened { from: 1, count: 2 }"]);
 }
 
-/// A hub whose answer to the login was damaged never joined, and without the notice it never applied
-/// the snapshot.
+/// A hub whose answer to the login was damaged never joined, and without the notice it never
+/// applied the snapshot.
 #[test]
 fn a_damaged_control_ends_the_connection_and_the_next_one_joins() {
     let notice = Control::SnapshotNotice(SnapshotNotice {
