@@ -76,6 +76,7 @@ fn two_sources_of_one_symbol_are_both_heard() {
 fn a_value_that_is_consolidated_upstream_goes_on_with_that_of_its_first_venue() {
     let market = Market::of_one_lane(MarketConfig::default());
     let mut hub = source(&market, "hub", 0, "A");
+    hub.name_venue(CONSOLIDATED, crate::venues::CONSOLIDATED_NAME);
     send(&mut hub, &[trade(0, 2, 10, 5), quote(0, 2, 9, 11)]);
     send(&mut hub, &[trade(0, CONSOLIDATED, 12, 7)]);
     let value = value_of(&market, "A");
