@@ -271,8 +271,8 @@ impl RecordingPlayer<'_> {
     }
 }
 
-/// Returns whether a message shows that the stream is that of a hub: it has a consolidated value, or
-/// gives a symbol's first venue a topic of its own. The latter goes on with what the symbol has.
+/// Returns whether a message shows that the stream is that of a hub: it has a consolidated value,
+/// or gives a symbol's first venue a topic of its own. The latter goes on with what the symbol has.
 fn shows_hub(message: &Message) -> bool {
     let is_of_venue = matches!(message, Message::Definition(definition)
         if definition.name.as_str().contains(VENUE_SEPARATOR));
