@@ -1,5 +1,5 @@
-//! `cargo xtask cluster`: three NATS servers and three hubs on this machine. Shows what each hub has, or breaks
-//! them in turn and compares them with an oracle.
+//! `cargo xtask cluster`: three NATS servers and three hubs on this machine. Shows what each hub
+//! has, or breaks them in turn and compares them with an oracle.
 
 use crate::arguments::Arguments;
 use crate::python;

@@ -405,7 +405,7 @@ fn a_second_login_of_a_publisher_is_out_of_order() {
         next_sequence: 1,
         ..Login::default()
     });
-    let error = receive(&mut session, &[login.clone(), login]);
+    let error = receive(&mut session, &[login, login]);
     assert_eq!(error, Err(SessionError::OutOfOrder));
     assert_eq!(refusal(&mut session), RefusalReason::OUT_OF_ORDER);
 }
