@@ -16,6 +16,8 @@ pub struct Settings {
     pub tls: TlsFiles,
     /// Longest time until a request is answered.
     pub timeout: Duration,
+    /// Whether its subscriptions bring what the link itself publishes.
+    pub hears_itself: bool,
 }
 
 impl Default for Settings {
@@ -26,6 +28,7 @@ impl Default for Settings {
             credentials: Credentials::None,
             tls: TlsFiles::default(),
             timeout: Duration::from_secs(2),
+            hears_itself: false,
         }
     }
 }

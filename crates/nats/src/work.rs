@@ -40,6 +40,9 @@ pub(crate) fn options(settings: &Settings) -> io::Result<ConnectOptions> {
             let delay = Duration::from_millis(50).saturating_mul(1 << attempts.min(6));
             delay.min(RECONNECT_DELAY_MAX)
         });
+    if !settings.hears_itself {
+        options = options.no_echo();
+    }
     options = match &settings.credentials {
         Credentials::None => options,
         Credentials::File(path) => options.credentials(&std::fs::read_to_string(path)?)?,

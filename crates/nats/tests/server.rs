@@ -84,6 +84,7 @@ impl User {
         let inbox = Inbox::new();
         let settings = Settings {
             servers: vec![format!("nats://127.0.0.1:{}", server.port)],
+            hears_itself: true,
             ..Settings::default()
         };
         Self {
