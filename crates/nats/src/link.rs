@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
 use crate::inbox::Inbox;
 use crate::settings::{Settings, StreamSettings};
@@ -20,6 +21,8 @@ pub(crate) const PUBLISHED_BYTES_MAX: usize = 16 << 20;
 #[derive(Debug)]
 pub struct Link {
     commands: Option<UnboundedSender<Command>>,
+    /// Dropped to end the thread.
+    life: Option<oneshot::Sender<()>>,
     published_bytes: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
 }
@@ -45,7 +48,8 @@ impl Link {
         let options = work::options(&settings)?;
         let (sender, receiver) = unbounded_channel();
         let published_bytes = Arc::new(AtomicUsize::new(0));
-        let published = published_bytes.clone();
+        let (life, dropped) = oneshot::channel();
+        let shared = (published_bytes.clone(), dropped);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -53,10 +57,11 @@ impl Link {
         let thread = std::thread::Builder::new()
             .name("nats".to_owned())
             .spawn(move || {
-                runtime.block_on(work::run(settings, options, receiver, published, inbox));
+                runtime.block_on(work::run(settings, options, receiver, shared, inbox));
             })?;
         Ok(Self {
             commands: Some(sender),
+            life: Some(life),
             published_bytes,
             thread: Some(thread),
         })
@@ -124,6 +129,7 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.commands = None;
+        self.life = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

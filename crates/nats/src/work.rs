@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions};
+use async_nats::connection::State;
 use futures_util::StreamExt;
+use futures_util::future::select;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
 use tracing::{debug, warn};
 
 use crate::inbox::Inbox;
@@ -24,7 +27,9 @@ const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
 const STORED_AT_ONCE_MAX: usize = 4_096;
 /// Messages of one subscription that wait in the client, before they reach the inbox.
 const SUBSCRIPTION_MESSAGES: usize = 4_096;
-/// Longest wait for what was published before the end.
+/// Commands and publications that wait in the client.
+const CLIENT_COMMANDS: usize = 256;
+/// Longest wait for what was asked for before the end.
 const FLUSH_MAX: Duration = Duration::from_millis(500);
 
 /// Returns the options of the connection.
@@ -34,6 +39,7 @@ pub(crate) fn options(settings: &Settings) -> io::Result<ConnectOptions> {
         .retry_on_initial_connect()
         .max_reconnects(None)
         .subscription_capacity(SUBSCRIPTION_MESSAGES)
+        .client_capacity(CLIENT_COMMANDS)
         .request_timeout(Some(settings.timeout))
         .ping_interval(Duration::from_secs(2))
         .reconnect_delay_callback(|attempts| {
@@ -64,8 +70,24 @@ pub(crate) fn options(settings: &Settings) -> io::Result<ConnectOptions> {
     Ok(options.require_tls(tls.is_required))
 }
 
-/// Serves a link until its commands end.
+/// Serves a link until it is dropped. What it was asked for before has [`FLUSH_MAX`] then: no
+/// server may hold the end of the hub.
 pub(crate) async fn run(
+    settings: Settings,
+    options: ConnectOptions,
+    commands: UnboundedReceiver<Command>,
+    (published, dropped): (Arc<AtomicUsize>, oneshot::Receiver<()>),
+    inbox: Inbox,
+) {
+    let served = Box::pin(serve(settings, options, commands, published, inbox));
+    let ended = Box::pin(async {
+        let _ = dropped.await;
+        tokio::time::sleep(FLUSH_MAX).await;
+    });
+    select(served, ended).await;
+}
+
+async fn serve(
     settings: Settings,
     options: ConnectOptions,
     mut commands: UnboundedReceiver<Command>,
@@ -103,7 +125,7 @@ pub(crate) async fn run(
         worker.perform(command, &published).await;
     }
     // What was published last, such as the end of a reign.
-    let _ = tokio::time::timeout(FLUSH_MAX, worker.client.flush()).await;
+    let _ = worker.client.flush().await;
 }
 
 /// Answers requests of a link that cannot be made.
@@ -152,10 +174,17 @@ impl Worker {
             Command::Subscribe(subject) => self.subscribe(subject).await,
             Command::Publish { subject, payload } => {
                 let length = payload.len();
-                if let Err(error) = self.client.publish(subject, payload).await {
+                // While the link is down, none waits: it would be old when it is back.
+                if self.is_linked()
+                    && let Err(error) = self.client.publish(subject, payload).await
+                {
                     debug!(%error, "a publication was not sent");
                 }
                 published.fetch_sub(length, Ordering::AcqRel);
+            }
+            Command::Store(tag, _) if !self.is_linked() => {
+                let answer = Answer::TimedOut;
+                self.inbox.put(Event::Answer { tag, answer });
             }
             Command::Store(tag, storing) => {
                 // Sent here, in order; only the answer is waited for elsewhere.
@@ -189,6 +218,10 @@ impl Worker {
                 self.batch(tag, fetching.stream, request);
             }
         }
+    }
+
+    fn is_linked(&self) -> bool {
+        self.client.connection_state() == State::Connected
     }
 
     fn batch(&self, tag: u64, stream: String, request: String) {

@@ -24,21 +24,21 @@ pub(super) const CLUSTER: &[HubCounter] = &[
         }
     }),
     HubCounter::flag("cluster_linked", |look| look.market.cluster.get().is_linked)
-        .gauge(1600, "cluster_link_up")
+        .gauge(1570, "cluster_link_up")
         .help("Whether a NATS server answers.")
         .when(is_in_cluster),
     HubCounter::count("cluster_epoch", |look| own(look, |own| own.figures.epoch))
-        .gauge(1610, "cluster_epoch")
+        .gauge(1571, "cluster_epoch")
         .help("Reign of this hub over its own source.")
         .when(is_in_cluster),
     HubCounter::count("cluster_unacknowledged", |look| {
         own(look, |own| own.figures.unacknowledged)
     })
-    .gauge(1620, "cluster_unacknowledged_frames")
+    .gauge(1572, "cluster_unacknowledged_frames")
     .help("Frames that the log has not acknowledged.")
     .when(is_in_cluster),
     HubCounter::count("cluster_frames", |look| own(look, |own| own.figures.frames))
-        .counter(1630, "cluster_frames_total")
+        .counter(1573, "cluster_frames_total")
         .help("Frames published for the first time.")
         .when(is_in_cluster),
     HubCounter::count("cluster_gaps", |look| {
@@ -46,7 +46,7 @@ pub(super) const CLUSTER: &[HubCounter] = &[
         let received = shown.remote.iter().map(|source| source.figures.gaps);
         received.sum()
     })
-    .counter(1640, "cluster_gaps_total")
+    .counter(1574, "cluster_gaps_total")
     .help("Times that frames of other hubs were lost for good.")
     .when(is_in_cluster),
     HubCounter::count("cluster_lag", |look| {
@@ -54,7 +54,7 @@ pub(super) const CLUSTER: &[HubCounter] = &[
         let received = shown.remote.iter().map(|source| source.figures.lag);
         received.max().unwrap_or(0)
     })
-    .gauge(1650, "cluster_lag_messages")
+    .gauge(1575, "cluster_lag_messages")
     .help("Messages of other hubs that are known to exist and were not applied: the most of a source.")
     .when(is_in_cluster),
 ];
