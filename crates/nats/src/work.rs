@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_nats::connection::State;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions};
-use async_nats::connection::State;
 use futures_util::StreamExt;
 use futures_util::future::select;
 use tokio::sync::mpsc::UnboundedReceiver;

@@ -249,7 +249,13 @@ fn what_a_leaving_peer_says_is_dropped() {
         [SocketType::Dealer, SocketType::Dealer],
         [SocketType::Pair, SocketType::Pair],
     ] {
-        for endpoint in free_endpoints() {
+        // Over TCP, the close of a connection with something unread drops what is on its way.
+        let is_local = |endpoint: &String| {
+            ["ipc:", "shm:"]
+                .iter()
+                .any(|kind| endpoint.starts_with(kind))
+        };
+        for endpoint in free_endpoints().into_iter().filter(is_local) {
             let context = Context::new();
             let what = format!("{kinds:?} {endpoint}");
             let sender = early(&context, kinds[0], &endpoint, -1);
@@ -258,8 +264,7 @@ fn what_a_leaving_peer_says_is_dropped() {
                 send(&sender, &[b"", &[7; 1_000]]);
             }
             sender.disconnect(&endpoint).unwrap();
-            // It takes little at once: its word comes long before the last message has left. Over
-            // TCP the close of a connection with something unread drops what is on its way.
+            // It takes little at once: its word comes long before the last message has left.
             let receiver = narrow(&context, kinds[1]);
             receiver.bind(&endpoint).unwrap();
             for number in 0..2_000 {
