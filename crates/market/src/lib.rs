@@ -23,7 +23,12 @@ pub use board::{Board, BoardFull, MARKET_PREFIX, VENUE_SEPARATOR};
 mod broadcast;
 pub use broadcast::{BroadcastCounters, LinesOut};
 
+#[cfg(loom)]
+#[path = "cluster/absent.rs"]
 mod cluster;
+#[cfg(not(loom))]
+mod cluster;
+#[cfg(not(loom))]
 pub use cluster::{
     Cluster, ClusterConfig, ClusterFigures, ClusterName, ClusterStatus, NameError, OwnSource,
     ReceivedSource,
