@@ -4,6 +4,7 @@ import signal
 import socket
 import threading
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 import redis
@@ -201,6 +202,12 @@ def test_a_part_that_sentinel_gives_outlives_a_restart(start_hub, start_sentinel
     assert old.redis().get("key") == b"value"
 
 
+def is_stopped(hub):
+    """Whether each thread has stopped: a signal reaches them one after the other."""
+    threads = Path(f"/proc/{hub.pid}/task").glob("*/stat")
+    return all(thread.read_text().rpartition(")")[2].split()[0] == "T" for thread in threads)
+
+
 def test_a_master_that_was_stopped_wakes_as_a_replica_and_drops_its_own_writes(
         start_members, start_sentinels):
     old, new = start_members()
@@ -210,6 +217,7 @@ def test_a_master_that_was_stopped_wakes_as_a_replica_and_drops_its_own_writes(
     late = RespSocket(old.resp())
     assert late.call("PING") == b"PONG"
     old.process.send_signal(signal.SIGSTOP)
+    eventually(lambda: is_stopped(old), "each thread of the master has stopped")
     try:
         # It takes this when it wakes, and does not know then that it is replaced.
         late.send("SET", "of the old one", "value")
