@@ -1,8 +1,9 @@
 //! The lanes that serve feed clients, and how they are woken up when the journal grows.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_fanout::{bits, lane_bits};
+use tidewire_fanout::{Dispatch, bits, lane_bits};
 
 use crate::market::Market;
 
@@ -15,6 +16,16 @@ impl Market {
         } else {
             self.feed_lanes.fetch_and(!(1 << lane), Ordering::AcqRel);
         }
+    }
+
+    /// Sends a publication to its lanes from a thread that is none, and tells of what is new in the
+    /// journal.
+    pub(crate) fn publish_from_thread(&self, (publication, lanes): Dispatch) {
+        if !publication.is_empty() {
+            debug_assert_ne!(lanes, 0, "a publication has a lane to go to");
+            self.post.send(lanes, &Arc::new(publication));
+        }
+        self.tell_all_feed_lanes();
     }
 
     /// Notifies the other lanes with feed clients, and the cluster, that the journal has grown.

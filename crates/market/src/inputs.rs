@@ -41,7 +41,7 @@ use tracing::{info, warn};
 use crate::ingest::certainty::SLICE_STEPS;
 use crate::ingest::{Batch, Ingest};
 use crate::market::Market;
-use tidewire_fanout::Publication;
+use tidewire_fanout::Dispatch;
 use tidewire_lane::unix_ns;
 use tidewire_retry::Seldom;
 
@@ -256,12 +256,8 @@ impl Thread {
         }
     }
 
-    fn publish(&self, (publication, lanes): (Publication, u64)) {
-        if !publication.is_empty() {
-            debug_assert_ne!(lanes, 0, "a publication has a lane to go to");
-            self.market.post.send(lanes, &Arc::new(publication));
-        }
-        self.market.tell_all_feed_lanes();
+    fn publish(&self, news: Dispatch) {
+        self.market.publish_from_thread(news);
     }
 
     /// Publishes the counters.

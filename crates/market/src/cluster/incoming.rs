@@ -5,7 +5,6 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use tidewire_cluster::{Edge, EdgeAction, EdgeConfig, EdgeEvent, EdgeOutput, Frame, Head};
-use tidewire_fanout::Publication;
 use tidewire_feed::client::{Client, ClientConfig, Side, Sink};
 use tidewire_feed::server::Steps;
 use tidewire_feed::wire::ClientName;
@@ -115,7 +114,7 @@ impl Incoming {
             if remote.ingest.is_sweeping() {
                 let steps = &mut Steps::new(SLICE_STEPS);
                 let news = remote.ingest.sweep(steps, unix_ns());
-                publish(&self.market, news);
+                self.market.publish_from_thread(news);
             }
         }
     }
@@ -211,7 +210,7 @@ impl Remote {
                     let mut batch = self.ingest.begin(unix_ns());
                     let result = self.client.receive(Side::A, &bytes, now_ns, &mut batch);
                     let news = batch.finish();
-                    publish(market, news);
+                    market.publish_from_thread(news);
                     debug_assert!(
                         !matches!(result, Ok(used) if used < bytes.len()),
                         "an edge gives whole packets"
@@ -260,7 +259,7 @@ impl Remote {
                         "a source of the cluster has no owner"
                     );
                     let news = self.ingest.lose(unix_ns());
-                    publish(market, news);
+                    market.publish_from_thread(news);
                 }
             }
             EdgeEvent::OwnerBack => self.revive(market),
@@ -278,7 +277,7 @@ impl Remote {
         let mut batch = self.ingest.begin(unix_ns());
         tell(&mut batch, &self.client);
         let news = batch.finish();
-        publish(market, news);
+        market.publish_from_thread(news);
     }
 
     /// Forgets what the client asks its server for: the edge has no server.
@@ -407,14 +406,6 @@ fn pages(head: &[u8]) -> Vec<u32> {
         .filter(|&(_, page)| page > 0)
         .map(|(number, _)| number)
         .collect()
-}
-
-fn publish(market: &Market, (publication, lanes): (Publication, u64)) {
-    if !publication.is_empty() {
-        debug_assert_ne!(lanes, 0, "a publication has a lane to go to");
-        market.post.send(lanes, &Arc::new(publication));
-    }
-    market.tell_all_feed_lanes();
 }
 
 static BROKEN: Seldom = Seldom::new(5, 10);
