@@ -257,6 +257,8 @@ impl Edge {
     pub fn handle_timeout(&mut self, now_ns: u64) {
         if !self.is_silent && now_ns >= self.last_frame_ns.saturating_add(SILENCE_NS) {
             self.is_silent = true;
+            // The log has them, or the snapshot that a later reign begins with.
+            self.kept.clear();
             self.event(EdgeEvent::OwnerSilent);
         }
         self.poll_reading(now_ns);
@@ -306,6 +308,22 @@ impl Edge {
             return Some(EdgeOutput::Bytes(std::mem::take(&mut self.bytes)));
         }
         self.outputs.pop_front()
+    }
+
+    /// Limits the bytes of early frames from now on, at most [`KEPT_BYTES_MAX`]. A caller with many
+    /// edges shares its memory among them.
+    pub fn limit_kept_bytes(&mut self, bytes_max: usize) {
+        self.kept.limit(bytes_max);
+    }
+
+    /// Returns the bytes of the early frames that are kept.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept.bytes()
+    }
+
+    /// Returns whether a snapshot of the source has been read, of any reign.
+    pub fn has_joined(&self) -> bool {
+        self.client.epoch != 0
     }
 
     /// Returns whether everything that is known to exist has been applied.
