@@ -515,7 +515,7 @@ impl Batch<'_> {
             .revive(topic, apply::upstream_flags(told), time_ns);
         let is_revived = self.work.seen(topic.number) != before;
         self.find_namesake(topic, is_replaced);
-        self.adopt_bars(topic, is_left);
+        self.succeed_in_bars(topic);
         is_revived
     }
 
@@ -609,6 +609,9 @@ impl Sink for Batch<'_> {
     fn venue(&mut self, venue: &Venue) {
         self.work.received += 1;
         self.name_venue(venue);
+        if venue.source_time_ns <= self.work.possible_until_ns {
+            self.pass_time(venue.source_time_ns);
+        }
     }
 
     fn venue_of_login(&mut self, venue: &Venue) {
@@ -636,6 +639,7 @@ impl Sink for Batch<'_> {
             _ => {
                 self.work.received += 1;
                 self.define(definition);
+                self.pass_time(definition.source_time_ns);
             }
         }
     }

@@ -124,7 +124,7 @@ impl Batch<'_> {
                 self.work.marked.insert(topic.number);
             }
         }
-        self.adopt_bars(&topic, false);
+        self.succeed_in_bars(&topic);
         let subscriptions = &market.post.subscriptions;
         market.books.defined(&topic, subscriptions);
         market.bars.defined(&topic, subscriptions);

@@ -1,6 +1,7 @@
 mod bars;
 mod certainty;
 mod chains;
+mod clocks;
 mod continued;
 mod losses;
 mod mirror;
