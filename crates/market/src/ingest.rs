@@ -43,6 +43,7 @@ mod definitions;
 mod depth;
 mod namesake;
 mod present;
+mod prices;
 mod publishing;
 mod renamed;
 mod repetition;
@@ -588,8 +589,8 @@ impl Sink for Batch<'_> {
     #[inline]
     fn message(&mut self, _sequence: u64, message: &Message) {
         self.work.received += 1;
-        let timeless = self.work.without_impossible_time(message);
-        let message = timeless.as_ref().unwrap_or(message);
+        let changed = self.work.without_impossible(message);
+        let message = changed.as_ref().unwrap_or(message);
         if self.work.market.bars.is_empty() {
             self.update(message);
         } else if let Message::LastValue(record) = message {

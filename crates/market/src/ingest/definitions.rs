@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::Batch;
 use super::certainty::Doubt;
-use super::sessions;
+use super::prices;
 use crate::topic::Topic;
 
 impl Batch<'_> {
@@ -37,7 +37,7 @@ impl Batch<'_> {
     pub(super) fn define(&mut self, definition: &Definition) {
         let symbol = definition.symbol;
         let definition = &Definition {
-            open: sessions::price_or_none(definition.open),
+            open: prices::price_or_none(definition.open),
             ..*definition
         };
         let market = self.work.market;
