@@ -150,8 +150,8 @@ impl Bars {
         continued
     }
 
-    /// Returns the bars of the venues of a symbol, and of its namesake. The symbol's own bars of the
-    /// same interval have this number.
+    /// Returns the bars of the venues of a symbol, and of its namesake. The symbol's own bars of
+    /// the same interval have this number.
     pub(crate) fn linked(&self, number: u32) -> Vec<(Arc<Topic>, Arc<BarTopic>)> {
         let interval = self.interval_of(number);
         let Some(symbol) = self.topic_of(number) else {
