@@ -31,6 +31,9 @@ class Links:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(20)
 
     def end(self):
+        if not self._thread.is_alive():
+            return
+
         async def end():
             for server in self._servers:
                 server.close()

@@ -30,7 +30,7 @@ impl Default for LeaseConfig {
         LeaseConfig {
             renew_ns: 1_000_000_000,
             hold_ns: 2_500_000_000,
-            poll_ns: 1_000_000_000,
+            poll_ns: 500_000_000,
         }
     }
 }
@@ -140,12 +140,17 @@ impl Lease {
         }
     }
 
-    /// Does what is due. Call it before each action of an owner, and at [`Lease::deadline_ns`].
-    pub fn handle_timeout(&mut self, now_ns: u64) {
+    /// Ends a reign whose time is over. An owner whose bucket cannot be reached calls this alone.
+    pub fn expire(&mut self, now_ns: u64) {
         if self.epoch.is_some() && now_ns >= self.held_until_ns {
             self.lose();
             self.next_ns = now_ns;
         }
+    }
+
+    /// Does what is due. Call it before each action of an owner, and at [`Lease::deadline_ns`].
+    pub fn handle_timeout(&mut self, now_ns: u64) {
+        self.expire(now_ns);
         if self.asked != Asked::Nothing && now_ns >= self.asked_ns + self.config.hold_ns {
             // No answer counts as a failure.
             self.failed(self.request, now_ns);

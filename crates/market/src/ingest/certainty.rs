@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tidewire_fanout::Publication;
 use tidewire_feed::server::Steps;
+use tidewire_feed::wire::Message;
 use tidewire_lane::unix_ns;
 use tidewire_lastvalue::{ClaimError, FLAG_DOUBT, FLAG_STALE, NumberSet};
 
@@ -327,17 +328,34 @@ impl Work<'_> {
     pub(super) fn claim_slot(&mut self, number: u32) -> Result<(), ClaimError> {
         if self.writer.slot(number).is_none() {
             self.certainties.forget(number);
+            self.writer.claim(number)?;
+            self.note_source(number, self.source);
+            return Ok(());
         }
         self.writer.claim(number)
+    }
+
+    /// Notes whose source has a topic. The other hubs of the cluster get all of one that comes to
+    /// be this hub's own: what was said of it before was not for them.
+    pub(super) fn note_source(&mut self, number: u32, source: u32) {
+        if self.market.remote.note(number, source)
+            && let Some(topic) = self.market.board.topic(number)
+        {
+            let definition = Message::Definition(topic.definition());
+            topic.defined_at(self.journal.append(&definition));
+            self.tell_record(&topic);
+        }
     }
 
     /// Claims the topics that another source has made a venue's own.
     pub(super) fn take_handed(&mut self) {
         for number in self.market.handed.take(self.source) {
             let topic = self.market.board.topic(number);
-            if self.writer.claim(number).is_ok()
-                && let Some(parent) = topic.as_ref().and_then(|topic| topic.parent())
-            {
+            let is_claimed = self.writer.claim(number).is_ok();
+            if is_claimed {
+                self.note_source(number, self.source);
+            }
+            if is_claimed && let Some(parent) = topic.as_ref().and_then(|topic| topic.parent()) {
                 self.certainties.hand_on(parent.number, number);
             }
         }
