@@ -7,11 +7,11 @@ import time
 
 from feed_client import CONTROL, FeedClient, definition, login, quote, trade
 from links import Links
-from nats_servers import UNIT, Publisher, cluster_file, figures, three_servers
+from nats_servers import UNIT, Publisher, are_whole, cluster_file, figures, three_servers
 from support import Hub, eventually
 from watchers import SYMBOLS, Watchers
 
-SOURCE = "nasdaq"
+SOURCE, LEASES = "nasdaq", "KV_TW_tests"
 # Longest wait for a cluster that is whole again.
 PATIENCE_S = 60
 # Longest time from the owner's end to the standby's reign.
@@ -153,6 +153,11 @@ class Site:
 
     def await_owner(self, among=("a", "b")):
         return eventually(lambda: self.owner(among), f"one of {among} owns the source", PATIENCE_S)
+
+    def before_a_takeover(self):
+        """Waits until the servers have got over the faults before, and names owner and standby."""
+        eventually(lambda: are_whole(self.servers, LEASES), "the leases have all copies", PATIENCE_S)
+        return self.await_owner(), self.standby()
 
     def await_takeover(self, standby):
         """Waits until the standby owns the source. Nothing but the owner may be broken."""

@@ -153,6 +153,15 @@ def figures(hub, name="cluster_own"):
     return dict(part.split("=", 1) for part in text.split(",")) if isinstance(text, str) else text
 
 
+def are_whole(servers, stream):
+    """Whether a stream has a leader, and all its copies are up to date."""
+    for server in servers:
+        cluster = (server.ask(f"$JS.API.STREAM.INFO.{stream}") or {}).get("cluster", {})
+        if cluster.get("leader"):
+            return all(copy["current"] for copy in cluster.get("replicas", []))
+    return False
+
+
 class Publisher:
     """A publisher of symbols at one venue that lives as long as its hub: heartbeats go out by
     themselves."""

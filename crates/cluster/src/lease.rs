@@ -361,6 +361,17 @@ mod tests {
         assert_eq!(lease.next_event(), Some(LeaseEvent::Lost));
     }
 
+    /// An owner that was cut off said that it was one until its link was back.
+    #[test]
+    fn a_reign_without_a_link_ends_by_the_clock_and_asks_for_nothing() {
+        let mut lease = owner();
+        lease.expire(5 * SECOND / 2 - 1);
+        assert_eq!(lease.next_event(), None);
+        lease.expire(5 * SECOND / 2);
+        assert_eq!(lease.next_event(), Some(LeaseEvent::Lost));
+        assert_eq!((lease.next_action(), lease.epoch(0)), (None, None));
+    }
+
     /// The process was stopped (SIGSTOP), and another hub has taken over.
     #[test]
     fn an_owner_that_was_stopped_knows_that_it_is_none() {

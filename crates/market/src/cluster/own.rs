@@ -131,6 +131,14 @@ impl Filter for OwnTopics<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::ClusterConfig;
+    use crate::ingest::Ingest;
+    use crate::market::{Market, MarketConfig};
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use tidewire_feed::journal::Cursor;
+    use tidewire_feed::server::Relay;
+    use tidewire_feed::wire::{Message, Name, Trade, VenueName, decode_packet};
 
     #[test]
     fn a_topic_is_of_the_hub_that_had_it_last() {
@@ -142,5 +150,136 @@ mod tests {
         // A hub without a cluster, and numbers that do not exist.
         assert!(!remote.note(1_000, REMOTE) && !remote.note(1_000, 4));
         assert!(!remote.contains(1_000));
+    }
+
+    const OWN: u32 = 1;
+    const OTHER: u32 = 2 | REMOTE;
+
+    fn market() -> Arc<Market> {
+        let cluster = ClusterConfig {
+            name: "tests".parse().unwrap(),
+            hub: "a".parse().unwrap(),
+            link: tidewire_nats::Settings::default(),
+            source: None,
+            receive: Vec::new(),
+            replicas: 1,
+            log_age: std::time::Duration::from_secs(60),
+            log_bytes: 1 << 20,
+        };
+        Market::of_one_lane(MarketConfig {
+            cluster: Some(cluster),
+            ..MarketConfig::default()
+        })
+    }
+
+    fn defined(market: &Arc<Market>, source: u32, venue: &str) -> Ingest {
+        let mut ingest = Ingest::new(market.clone(), source, venue);
+        let mut batch = ingest.begin(1);
+        batch.venue(&Venue {
+            source: 7,
+            source_time_ns: 0,
+            name: VenueName::new(venue).unwrap(),
+        });
+        batch.definition(1, &Definition::new(5, Name::new("A").unwrap()));
+        batch.finish();
+        ingest
+    }
+
+    fn trades(ingest: &mut Ingest) {
+        let mut batch = ingest.begin(2);
+        batch.message(
+            2,
+            &Message::Trade(Trade {
+                symbol: 5,
+                source: 7,
+                price: 10,
+                size: 1,
+                ..Trade::default()
+            }),
+        );
+        batch.finish();
+    }
+
+    /// The definitions and the last values with a volume that the other hubs get, by name.
+    fn published(market: &Market) -> Vec<(String, u64)> {
+        let own = OwnTopics {
+            board: &market.board,
+            remote: &market.remote,
+        };
+        let journal = market.journal.lock();
+        let relay = Relay::new(&journal, &own);
+        let (mut cursor, mut out) = (Cursor::at(1), Vec::new());
+        relay.read(&mut cursor, u64::MAX, 1 << 20, &mut out);
+        let (mut rest, mut found) = (out.as_slice(), BTreeMap::new());
+        while let Some((packet, length)) = decode_packet(rest).unwrap() {
+            for message in packet.messages().map(Result::unwrap) {
+                match message {
+                    Message::Definition(definition) => {
+                        found.insert(definition.symbol, (definition.name.as_str().to_owned(), 0));
+                    }
+                    Message::LastValue(record) => {
+                        let volume = record.figures.map_or(0, |figures| figures.volume);
+                        found.get_mut(&record.symbol).unwrap().1 = volume;
+                    }
+                    Message::Trade(trade) => {
+                        found.get_mut(&trade.symbol).unwrap().1 += u64::from(trade.size);
+                    }
+                    _ => {}
+                }
+            }
+            rest = &rest[length..];
+        }
+        found
+            .into_values()
+            .filter(|(_, volume)| *volume > 0)
+            .collect()
+    }
+
+    /// The topic of the own venue counted as the other hub's, whose message had made it: the hub
+    /// published nothing of the symbol any more.
+    #[test]
+    fn an_own_venue_of_a_symbol_that_another_hub_gives_is_published_under_its_name() {
+        for own_is_first in [true, false] {
+            let market = market();
+            let mut own = defined(&market, OWN, "XNAS");
+            let mut other = defined(&market, OTHER, "XNYS");
+            let (first, second) = match own_is_first {
+                true => (&mut own, &mut other),
+                false => (&mut other, &mut own),
+            };
+            trades(first);
+            trades(second);
+            trades(&mut own);
+            let published = published(&market);
+            assert!(
+                published.iter().all(|(name, _)| name == "A") && !published.is_empty(),
+                "{own_is_first}: {published:?}"
+            );
+            assert_eq!(
+                published.last().unwrap().1,
+                2,
+                "{own_is_first}: {published:?}"
+            );
+            let topics = OwnTopics {
+                board: &market.board,
+                remote: &market.remote,
+            };
+            let find = |name: &str| market.board.find(name.as_bytes()).unwrap().number;
+            let passes: Vec<bool> = ["A", "A@XNAS", "A@XNYS"]
+                .map(|name| topics.passes(find(name)))
+                .into();
+            assert_eq!(passes, [false, true, false], "{own_is_first}");
+        }
+    }
+
+    /// The other hubs did not know a symbol whose definition had been another hub's.
+    #[test]
+    fn a_topic_that_comes_to_be_own_is_defined_again() {
+        let market = market();
+        let _other = defined(&market, OTHER, "XNYS");
+        let mut own = defined(&market, OWN, "XNAS");
+        assert_eq!(published(&market), []);
+        trades(&mut own);
+        assert_eq!(published(&market), [("A".to_owned(), 1)]);
     }
 }
