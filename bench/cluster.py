@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Measures topics across hubs: an owner fed by a simulated exchange, one NATS server, two edges.
 
-    bench/cluster.py --ours target/release/tidewire [--rate 1000000] [--symbols 100000] [--seconds 10] \
-        [--samples 2000] [--takeovers 5]
+    bench/cluster.py --ours target/release/tidewire [--rate 1000000] [--symbols 100000]
+        [--seconds 10] [--samples 2000] [--takeovers 5]
 
 Everything is on the loopback, so seven busy processes share the machine: figures of CPU are per
 update and stand also where the rate is not reached.
 
-    throughput  the exchange says RATE updates/s to the owner, and to a hub without a cluster beside it. NATS's
-                messages are what the server counts as received; CPU is that of the process, and that
-                of the threads `cluster` and `nats` alone (net)
-    latency     one symbol trades at a publisher of the owner, 500 times a second; a subscriber of Redis at
-                the owner and one at an edge note when each price comes. Extra is the difference
-    join        an edge starts with SYMBOLS topics in the snapshot: from the link to the join, by its log
+    throughput  the exchange says RATE updates/s to the owner, and to a hub without a cluster
+                beside it. NATS's messages are what the server counts as received; CPU is that of
+                the process, or that of the threads `cluster` and `nats` alone (net)
+    join        an edge starts with SYMBOLS topics in the snapshot: from the link to the join, by
+                its log
+    latency     one symbol trades at a publisher of the owner, 500 times a second; a subscriber of
+                Redis at the owner and one at an edge note when each price comes. Extra is the
+                difference
     takeover    kill -9 of the owner, until the standby owns the source
 """
 
@@ -41,8 +43,8 @@ def main():
     os.environ["TIDEWIRE_BINARY"] = options.ours
     moment = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
     print(f"{moment} UTC, load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs")
-    version = subprocess.run([options.ours, "--version"], capture_output=True, text=True).stdout.strip()
-    print(f"{version}; {options.rate:,} updates/s, {options.symbols:,} topics\n")
+    version = subprocess.run([options.ours, "--version"], capture_output=True, text=True)
+    print(f"{version.stdout.strip()}; {options.rate:,} updates/s, {options.symbols:,} topics\n")
     print("| what | goal | measured |\n|---|---:|---:|")
     for measure in (throughput, latency, takeover):
         with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +86,8 @@ class Bench:
         folder = self.folder / f"{name}-{self.hubs}"
         folder.mkdir()
         if in_cluster:
-            arguments = [*arguments, "--cluster", cluster_file(folder, name, [self.nats], source=source)]
+            place = cluster_file(folder, name, [self.nats], source=source)
+            arguments = [*arguments, "--cluster", place]
         hub = Hub(folder, *arguments)
         self.programs.append(hub)
         return hub
@@ -165,7 +168,8 @@ def throughput(site, options):
     after = look()
     took = after[0] - before[0]
     updates = after[1] - before[1]
-    spent = [[later - earlier for earlier, later in zip(before[part], after[part])] for part in (3, 4)]
+    spent = [[later - earlier for earlier, later in zip(before[part], after[part])]
+             for part in (3, 4)]
 
     def of(seconds):
         return f"{seconds / updates * 1e9:.0f} ns"

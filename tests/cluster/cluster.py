@@ -1,8 +1,9 @@
 """`cargo xtask cluster`: three NATS servers, two hubs with one feed, and an edge.
 
-Without --test it shows what each hub has, once a second. With --test it breaks the parts in turn, chosen
-by seed, and after each fault compares the hubs with an oracle: what the feed has said. Clients of
-each hub note every value meanwhile: none may go back. `--faults NAMES` breaks these in order, once.
+Without --test it shows what each hub has, once a second. With --test it breaks the parts in turn,
+chosen by seed, and after each fault compares the hubs with an oracle: what the feed has said.
+Clients of each hub note every value meanwhile: none may go back. `--faults NAMES` breaks these
+alone, once each, in this order.
 """
 
 import argparse
@@ -59,8 +60,8 @@ def test(site, seconds, names):
     middle, late = times[len(times) // 2], sum(took > TAKEOVER_S for took in times)
     print(f"{len(site.takeovers)} takeovers: median {middle:.2f} s, longest {times[-1]:.2f} s,"
           f" {late} above {TAKEOVER_S} s")
-    print(f"{site.ticks()} trades, {site.watchers.messages()} messages watched; after each fault, each hub"
-          " had each value of the feed, and none went back")
+    print(f"{site.ticks()} trades, {site.watchers.messages()} messages watched; after each fault,"
+          " each hub had each value of the feed, and none went back")
     # One that takes longer may be the machine's fault.
     assert middle <= TAKEOVER_S, f"takeovers: {times}"
 

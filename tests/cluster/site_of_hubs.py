@@ -156,7 +156,8 @@ class Site:
 
     def before_a_takeover(self):
         """Waits until the servers have got over the faults before, and names owner and standby."""
-        eventually(lambda: are_whole(self.servers, LEASES), "the leases have all copies", PATIENCE_S)
+        copies = "the leases have all copies"
+        eventually(lambda: are_whole(self.servers, LEASES), copies, PATIENCE_S)
         return self.await_owner(), self.standby()
 
     def await_takeover(self, standby):

@@ -108,7 +108,8 @@ def three_servers(folder, link=None):
 
     def options(number):
         urls = [f"nats://127.0.0.1:{route}" for route in routes]
-        words = ["--server_name", f"n{number}", "--cluster_name", "tests", "--cluster", urls[number]]
+        words = ["--server_name", f"n{number}", "--cluster_name", "tests"]
+        words += ["--cluster", urls[number]]
         if link:
             # Each asks the next one, and the address that the others are told leads nowhere.
             other = (number + 1) % 3

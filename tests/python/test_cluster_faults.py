@@ -1,9 +1,13 @@
-"""Hubs in a cluster where an operator, or a disk, has taken something away; and names that are the same."""
+"""Hubs in a cluster where something was taken away or broken, and names that are the same."""
+
+import os
+import subprocess
+import sys
 
 import pytest
 
 from nats_servers import SERVER, NatsServer, Publisher, cluster_file, figures
-from support import eventually, free_ports
+from support import BINARY, REPOSITORY, eventually, free_ports
 
 pytestmark = pytest.mark.skipif(not SERVER, reason="there is no nats-server")
 
@@ -65,6 +69,17 @@ def is_whole(owner):
 def messages(nats, stream):
     answer = nats.ask(f"$JS.API.STREAM.INFO.{stream}") or {}
     return answer.get("state", {}).get("messages")
+
+
+def test_no_value_goes_back_or_is_missing_after_faults():
+    """A short part of `cargo xtask cluster --test`."""
+    names = ["kill_the_leader", "cut_off_the_owner", "empty_a_disk", "cut_a_route", "kill_the_edge"]
+    script = REPOSITORY / "tests/cluster/cluster.py"
+    words = [sys.executable, script, "--test", "--seed", "21", "--faults", ",".join(names)]
+    environment = os.environ | {"TIDEWIRE_BINARY": str(BINARY)}
+    run = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=110)
+    assert run.returncode == 0, run.stdout[-2_000:] + run.stderr[-4_000:]
+    assert "none went back" in run.stdout
 
 
 def test_a_log_whose_messages_have_all_expired_goes_on(nats, hub_of):
