@@ -202,14 +202,18 @@ mod tests {
 
     /// The definitions and the last values with a volume that the other hubs get, by name.
     fn published(market: &Market) -> Vec<(String, u64)> {
+        published_from(market, &mut Cursor::at(1))
+    }
+
+    fn published_from(market: &Market, cursor: &mut Cursor) -> Vec<(String, u64)> {
         let own = OwnTopics {
             board: &market.board,
             remote: &market.remote,
         };
         let journal = market.journal.lock();
         let relay = Relay::new(&journal, &own);
-        let (mut cursor, mut out) = (Cursor::at(1), Vec::new());
-        relay.read(&mut cursor, u64::MAX, 1 << 20, &mut out);
+        let mut out = Vec::new();
+        relay.read(cursor, u64::MAX, 1 << 20, &mut out);
         let (mut rest, mut found) = (out.as_slice(), BTreeMap::new());
         while let Some((packet, length)) = decode_packet(rest).unwrap() {
             for message in packet.messages().map(Result::unwrap) {
@@ -270,6 +274,32 @@ mod tests {
                 .into();
             assert_eq!(passes, [false, true, false], "{own_is_first}");
         }
+    }
+
+    /// They went on with a name under which nothing came any more.
+    #[test]
+    fn the_other_hubs_are_told_when_a_venue_changes_the_names_of_others() {
+        let market = market();
+        let mut own = defined(&market, OWN, "XNAS");
+        let mut second = defined(&market, OWN + 2, "XBOS");
+        trades(&mut own);
+        trades(&mut second);
+        let mut cursor = Cursor::at(1);
+        let before = published_from(&market, &mut cursor);
+        let names: Vec<&str> = before.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["A", "A@XNAS", "A@XBOS"],
+            "it consolidates by itself"
+        );
+        let mut other = defined(&market, OTHER, "XNYS");
+        trades(&mut other);
+        let after = published_from(&market, &mut cursor);
+        let expected = ["A@XNAS", "A@XBOS"].map(|name| (name.to_owned(), 1));
+        assert_eq!(
+            after, expected,
+            "the consolidated value is no longer published"
+        );
     }
 
     /// The other hubs did not know a symbol whose definition had been another hub's.

@@ -341,10 +341,34 @@ impl Work<'_> {
         if self.market.remote.note(number, source)
             && let Some(topic) = self.market.board.topic(number)
         {
-            let definition = Message::Definition(topic.definition());
-            topic.defined_at(self.journal.append(&definition));
-            self.tell_record(&topic);
+            self.tell_anew(&topic);
         }
+    }
+
+    /// Tells the other hubs of the cluster under which names they get the own venues of a symbol:
+    /// another venue of it may have changed that.
+    pub(super) fn tell_own_venues(&mut self, name: &Topic) {
+        let remote = &self.market.remote;
+        let own: Vec<Arc<Topic>> = name.with_members(|members| {
+            let topics = members.iter().map(|member| &member.topic);
+            let numbers = || members.iter().map(|member| member.topic.number);
+            match numbers().any(|number| remote.contains(number)) {
+                true => topics
+                    .filter(|topic| !remote.contains(topic.number))
+                    .cloned()
+                    .collect(),
+                false => Vec::new(),
+            }
+        });
+        for topic in own {
+            self.tell_anew(&topic);
+        }
+    }
+
+    fn tell_anew(&mut self, topic: &Topic) {
+        let definition = Message::Definition(topic.definition());
+        topic.defined_at(self.journal.append(&definition));
+        self.tell_record(topic);
     }
 
     /// Claims the topics that another source has made a venue's own.

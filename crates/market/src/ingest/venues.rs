@@ -295,6 +295,7 @@ impl Work<'_> {
             topic: topic.clone(),
         });
         self.name_venues(name);
+        self.tell_own_venues(name);
         Ok(topic)
     }
 
