@@ -362,8 +362,10 @@ impl Outgoing {
                 self.lease.written(number, sequence, now_ns);
             }
             (Request::LeaseWrite(number), Answer::Refused) => self.lease.refused(number, now_ns),
+            (Request::LeaseRead(number), Answer::Newest(Some(entry))) if entry.is_deletion => {
+                self.lease.read_deletion(number, entry.sequence, now_ns);
+            }
             (Request::LeaseRead(number), Answer::Newest(entry)) => {
-                let entry = entry.filter(|entry| !entry.is_deletion);
                 let entry = entry.map(|entry| Entry {
                     revision: entry.sequence,
                     is_ours: entry.payload == self.mark,
