@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from nats_servers import go_on, leader, pause
+from nats_servers import can_mount, go_on, leader, pause
 
 STOP_S = 15
 LOG_STREAM = "TW_tests_LOG_nasdaq"
@@ -173,6 +173,21 @@ def fill_a_disk(site):
     server.start()
 
 
+def fill_a_small_disk(site):
+    """What the server has got meanwhile is lost when the operator gives it its old disk."""
+    server = a_server(site)
+    server.kill()
+    server.start(on_small_disk=True)
+    site.tick(200)
+    site.pass_time(2)
+    server.fill_small_disk()
+    site.tick(500)
+    site.pass_time(site.random.uniform(1, 6))
+    server.kill()
+    site.tick(200)
+    server.start()
+
+
 def flip_a_byte(site):
     server = a_server(site)
     server.kill()
@@ -219,5 +234,6 @@ FAULTS = [
     kill_the_owner, stop_the_owner, end_the_owner, kill_the_standby, kill_the_edge, stop_the_edge,
     cut_a_link_of_a_hub, cut_off_the_edge, cut_off_the_owner, cut_a_route, cut_off_a_server,
     empty_a_disk, fill_a_disk, flip_a_byte,
+    *([fill_a_small_disk] if can_mount() else []),
     *([jump_a_clock] if FAKE_TIME.exists() else []),
 ]

