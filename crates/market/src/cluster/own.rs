@@ -136,6 +136,7 @@ mod tests {
     use crate::market::{Market, MarketConfig};
     use std::collections::BTreeMap;
     use std::sync::Arc;
+    use tidewire_feed::client::Sink;
     use tidewire_feed::journal::Cursor;
     use tidewire_feed::server::Relay;
     use tidewire_feed::wire::{Message, Name, Trade, VenueName, decode_packet};
@@ -222,8 +223,7 @@ mod tests {
                         found.insert(definition.symbol, (definition.name.as_str().to_owned(), 0));
                     }
                     Message::LastValue(record) => {
-                        let volume = record.figures.map_or(0, |figures| figures.volume);
-                        found.get_mut(&record.symbol).unwrap().1 = volume;
+                        found.get_mut(&record.symbol).unwrap().1 = record.volume;
                     }
                     Message::Trade(trade) => {
                         found.get_mut(&trade.symbol).unwrap().1 += u64::from(trade.size);
