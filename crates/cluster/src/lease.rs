@@ -30,7 +30,7 @@ impl Default for LeaseConfig {
         LeaseConfig {
             renew_ns: 1_000_000_000,
             hold_ns: 2_500_000_000,
-            poll_ns: 1_000_000_000,
+            poll_ns: 500_000_000,
         }
     }
 }
@@ -143,12 +143,17 @@ impl Lease {
         }
     }
 
-    /// Does what is due. Call it before each action of an owner, and at [`Lease::deadline_ns`].
-    pub fn handle_timeout(&mut self, now_ns: u64) {
+    /// Ends a reign whose time is over. An owner whose bucket cannot be reached calls this alone.
+    pub fn expire(&mut self, now_ns: u64) {
         if self.epoch.is_some() && now_ns >= self.held_until_ns {
             self.lose();
             self.next_ns = now_ns;
         }
+    }
+
+    /// Does what is due. Call it before each action of an owner, and at [`Lease::deadline_ns`].
+    pub fn handle_timeout(&mut self, now_ns: u64) {
+        self.expire(now_ns);
         if self.asked != Asked::Nothing && now_ns >= self.asked_ns + self.config.hold_ns {
             // No answer counts as a failure.
             self.failed(self.request, now_ns);
@@ -372,6 +377,17 @@ mod tests {
         assert_eq!(lease.deadline_ns(), 5 * SECOND / 2);
         lease.handle_timeout(5 * SECOND / 2);
         assert_eq!(lease.next_event(), Some(LeaseEvent::Lost));
+    }
+
+    /// An owner that was cut off said that it was one until its link was back.
+    #[test]
+    fn a_reign_without_a_link_ends_by_the_clock_and_asks_for_nothing() {
+        let mut lease = owner();
+        lease.expire(5 * SECOND / 2 - 1);
+        assert_eq!(lease.next_event(), None);
+        lease.expire(5 * SECOND / 2);
+        assert_eq!(lease.next_event(), Some(LeaseEvent::Lost));
+        assert_eq!((lease.next_action(), lease.epoch(0)), (None, None));
     }
 
     /// The process was stopped (SIGSTOP), and another hub has taken over.

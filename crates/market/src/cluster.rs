@@ -144,6 +144,7 @@ impl Work {
         }
         if let Some(outgoing) = &outgoing {
             link.subscribe(&outgoing.snapshot_subject());
+            link.subscribe(&outgoing.lease_subject());
         }
         Self {
             incoming: Incoming::new(config, market.clone()),
@@ -208,8 +209,10 @@ impl Work {
         let mut more = false;
         let link = (&self.link, &mut self.requests);
         if let Some(outgoing) = &mut self.outgoing
-            && self.is_linked
+            && !self.is_linked
         {
+            outgoing.turn_without_link(&self.market, times.now_ns);
+        } else if let Some(outgoing) = &mut self.outgoing {
             if times.now_ns >= outgoing.next_flush_ns() {
                 // An exchange: what is in the journal when it is told is seen by the read below.
                 self.market
@@ -273,6 +276,12 @@ impl Work {
                 if outgoing.is_of(source))
         {
             return outgoing.snapshot_seen(&message.payload);
+        }
+        if let Some(outgoing) = &mut self.outgoing
+            && message.payload.is_empty()
+            && outgoing.lease_subject() == message.subject
+        {
+            return outgoing.lease_deleted(now_ns);
         }
         self.incoming.message(message, now_ns);
     }

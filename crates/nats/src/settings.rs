@@ -85,10 +85,12 @@ pub struct StreamSettings {
     pub age_max: Duration,
     /// The oldest messages are dropped beyond these bytes; `None` for no limit.
     pub bytes_max: Option<u64>,
-    /// How long ids of messages are remembered.
+    /// How long ids of messages are remembered; at most as long as the messages.
     pub repeated_within: Duration,
     /// Whether it is kept in memory alone.
     pub in_memory: bool,
+    /// The sequence of the first message of a stream that is new; `None` for 1.
+    pub first_sequence: Option<u64>,
 }
 
 impl Default for StreamSettings {
@@ -102,6 +104,7 @@ impl Default for StreamSettings {
             bytes_max: None,
             repeated_within: Duration::from_secs(120),
             in_memory: false,
+            first_sequence: None,
         }
     }
 }

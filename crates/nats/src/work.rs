@@ -209,6 +209,10 @@ impl Worker {
                     requests::newest(&context, &stream, subject).await
                 });
             }
+            Command::Count(tag, stream) => {
+                let context = self.context.clone();
+                self.answer(tag, async move { requests::count(&context, &stream).await });
+            }
             Command::NewestOfEach(tag, stream, subjects) => {
                 let request = requests::newest_of_each(&subjects);
                 self.batch(tag, stream, request);

@@ -179,6 +179,16 @@ impl Pages {
         }
     }
 
+    /// Returns the number of pages that the stream has, with the head; `None` while that changes.
+    pub(super) fn stored_messages(&self) -> Option<u64> {
+        let is_quiet = self.sweep.is_none() && self.head.is_none() && self.in_flight.is_empty();
+        let stored = self.stored.filter(|_| is_quiet && self.failed.is_empty())?;
+        let pages = self.written[..stored.length]
+            .iter()
+            .filter(|&&page| page > 0);
+        Some(pages.count() as u64 + 1)
+    }
+
     pub(super) fn written(&self) -> u64 {
         self.written_count
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use tidewire_cluster::{Edge, EdgeAction, EdgeConfig, EdgeEvent, EdgeOutput, Frame, Head};
+use tidewire_cluster::{Edge, EdgeAction, EdgeConfig, EdgeEvent, EdgeOutput};
 use tidewire_feed::client::{Client, ClientConfig, Side, Sink};
 use tidewire_feed::server::Steps;
 use tidewire_feed::wire::ClientName;
@@ -330,8 +330,8 @@ impl Remote {
             (&Request::RemoteHead(_, request), Answer::Entries(entries)) => {
                 if let Some(head) = entries.first() {
                     self.edge.snapshot_head(request, &head.payload, now_ns);
-                    self.pages = pages(&head.payload);
                 }
+                self.pages = self.edge.snapshot_pages();
                 self.read_pages(name, request, link, now_ns);
             }
             (&Request::RemotePages(_, request), Answer::Entries(entries)) => {
@@ -359,6 +359,9 @@ impl Remote {
             (&Request::RemoteLogEnd(_, request), Answer::Newest(newest)) => {
                 let last = newest.map_or(0, |entry| entry.sequence);
                 self.edge.fetch_end(request, last, now_ns);
+            }
+            (&Request::RemoteLogEnd(_, request), Answer::NoMessage { last_sequence }) => {
+                self.edge.fetch_end(request, last_sequence, now_ns);
             }
             (&Request::RemoteLog(_, request) | &Request::RemoteLogEnd(_, request), _) => {
                 self.edge.fetch_failed(request, now_ns);
@@ -395,17 +398,6 @@ impl Remote {
         let tag = requests.open(Request::RemotePages(name.to_owned(), request));
         link.newest_of_each(tag, &self.subjects.snapshot_stream(), subjects.collect());
     }
-}
-
-/// Returns the numbers of the pages that a head names.
-fn pages(head: &[u8]) -> Vec<u32> {
-    let head = Frame::decode(head).and_then(|frame| Head::decode(&frame));
-    let pages = head.map(|head| head.pages).unwrap_or_default();
-    let numbered = (0..).zip(pages);
-    numbered
-        .filter(|&(_, page)| page > 0)
-        .map(|(number, _)| number)
-        .collect()
 }
 
 static BROKEN: Seldom = Seldom::new(5, 10);

@@ -26,6 +26,10 @@ const FRAMES_A_SLICE: usize = 2;
 const SLICES_A_TURN: usize = 32;
 /// Delay until streams that could not be made are asked for again.
 const STREAMS_RETRY_NS: u64 = 1_000_000_000;
+/// Time from one look whether the stream of snapshots still has all pages to the next.
+const PAGE_COUNT_NS: u64 = 5_000_000_000;
+/// Revisions that a bucket has at most in a millisecond: it begins with that of its time.
+const EPOCHS_A_MILLISECOND: u64 = 10;
 /// How long an entry of the bucket lives: an owner that is not heard any more has lost its source.
 const LEASE_AGE: Duration = Duration::from_secs(3);
 
@@ -37,6 +41,10 @@ pub(super) struct Outgoing {
     /// What this process writes into the lease: no other one writes the same.
     mark: Bytes,
     streams: Streams,
+    /// Whether all streams have existed. One that is gone since then stops nothing.
+    have_existed: bool,
+    /// When the pages of the snapshot are counted next.
+    next_count_ns: u64,
     lease: Lease,
     owner: Option<Owner>,
     actions: Vec<OwnerAction>,
@@ -68,6 +76,8 @@ impl Outgoing {
             origin: origin(config.hub.as_str()),
             mark: mark.into(),
             streams: Streams::Due(now_ns),
+            have_existed: false,
+            next_count_ns: now_ns,
             lease: Lease::new(LeaseConfig::default(), now_ns),
             owner: None,
             actions: Vec::new(),
@@ -80,6 +90,16 @@ impl Outgoing {
     /// Returns the pattern by which others' pages under this source's name are heard.
     pub(super) fn snapshot_subject(&self) -> String {
         self.subjects.snapshot()
+    }
+
+    /// Returns the subject on which the owner's orderly end is heard.
+    pub(super) fn lease_subject(&self) -> String {
+        self.subjects.lease()
+    }
+
+    /// Handles that another hub has given the source back.
+    pub(super) fn lease_deleted(&mut self, now_ns: u64) {
+        self.lease.entry_is_gone(now_ns);
     }
 
     /// Returns whether this is the source that it publishes.
@@ -96,20 +116,45 @@ impl Outgoing {
     ) -> bool {
         let now_ns = times.now_ns;
         match self.streams {
-            Streams::Due(at_ns) if now_ns >= at_ns => self.make_streams(link, requests),
-            Streams::Made => {}
-            _ => return false,
+            Streams::Due(at_ns) if now_ns >= at_ns => {
+                self.make_streams(link, requests, times.wall_ms);
+            }
+            _ => {}
+        }
+        if !self.have_existed {
+            return false;
         }
         self.lease.handle_timeout(now_ns);
         self.follow_lease(market, now_ns);
         self.ask_for_lease(link, requests);
         let more = self.produce(market, times);
         self.publish(link, requests);
+        self.count_pages(link, requests, now_ns);
         self.note_end();
         more
     }
 
-    fn make_streams(&mut self, link: &Link, requests: &mut Requests) {
+    /// Ends a reign whose time is over, while there is no link.
+    pub(super) fn turn_without_link(&mut self, market: &Market, now_ns: u64) {
+        self.lease.expire(now_ns);
+        self.follow_lease(market, now_ns);
+    }
+
+    /// Asks whether the stream of snapshots has all pages: an operator may have deleted some.
+    fn count_pages(&mut self, link: &Link, requests: &mut Requests, now_ns: u64) {
+        let Some(owner) = &self.owner else { return };
+        if now_ns < self.next_count_ns {
+            return;
+        }
+        self.next_count_ns = now_ns.saturating_add(PAGE_COUNT_NS);
+        if let Some(expected) = owner.stored_messages() {
+            let epoch = owner.figures(now_ns).epoch;
+            let tag = requests.open(Request::PageCount(epoch, expected));
+            link.count(tag, &self.subjects.snapshot_stream());
+        }
+    }
+
+    fn make_streams(&mut self, link: &Link, requests: &mut Requests, wall_ms: u64) {
         let config = &self.config;
         let base = StreamSettings {
             replicas: config.replicas,
@@ -135,6 +180,9 @@ impl Outgoing {
                 per_subject_max: Some(1),
                 age_max: LEASE_AGE,
                 repeated_within: LEASE_AGE,
+                // A bucket that is made again goes on above the epochs that logs and edges have
+                // seen: fewer than 10 writes a millisecond came to the one before.
+                first_sequence: Some(wall_ms.saturating_mul(EPOCHS_A_MILLISECOND)),
                 ..base
             },
         ];
@@ -157,6 +205,13 @@ impl Outgoing {
             (0, false) => Streams::Made,
             (left, failed) => Streams::Asked(left, failed),
         };
+        if self.streams == Streams::Made
+            && std::mem::replace(&mut self.have_existed, true)
+            && let Some(owner) = &mut self.owner
+        {
+            // It may be that of snapshots that was gone.
+            owner.rewrite_snapshot();
+        }
     }
 
     /// Begins or ends a reign as the lease says.
@@ -229,7 +284,7 @@ impl Outgoing {
             }
         }
         let journal = market.journal.lock();
-        let reader = (&Relay::new(&journal, &own), &*market.board);
+        let reader = (&Relay::new(&journal, &own), &own);
         more |= owner.produce_snapshot(reader, times, ENTRIES_A_SLICE, &mut self.actions);
         more
     }
@@ -329,6 +384,7 @@ impl Outgoing {
         self.look_for_stream(answer, now_ns);
         let Some(owner) = &mut self.owner else { return };
         let epoch = owner.figures(now_ns).epoch;
+        let source = self.config.source.as_ref().map_or("", ClusterName::as_str);
         let is_stored = matches!(answer, Answer::Stored { .. });
         match (request, answer) {
             (Request::Frame(id), Answer::Stored { sequence, .. }) if id.epoch == epoch => {
@@ -351,6 +407,20 @@ impl Outgoing {
                 });
                 let sequence = entry.as_ref().map_or(0, |entry| entry.sequence);
                 owner.log_end(*question, sequence, last);
+            }
+            (Request::LogEnd(of, question), Answer::NoMessage { last_sequence })
+                if *of == epoch =>
+            {
+                owner.log_end(*question, *last_sequence, None);
+            }
+            (Request::PageCount(of, expected), Answer::Count(count)) if *of == epoch => {
+                if count < expected {
+                    warn!(
+                        source,
+                        count, expected, "the snapshot has lost pages; writing all again"
+                    );
+                    owner.rewrite_snapshot();
+                }
             }
             (Request::LogEnd(of, _), _) if *of == epoch => owner.log_end_failed(now_ns),
             _ => {}
@@ -401,14 +471,17 @@ impl Outgoing {
 
     /// Returns when [`Outgoing::turn`] must be called even if the journal has nothing new.
     pub(super) fn deadline_ns(&self) -> u64 {
-        match self.streams {
+        let streams_ns = match self.streams {
             Streams::Due(at_ns) => at_ns,
-            Streams::Asked(..) => u64::MAX,
-            Streams::Made => {
-                let owner_ns = self.owner.as_ref().map_or(u64::MAX, Owner::deadline_ns);
-                self.lease.deadline_ns().min(owner_ns)
-            }
+            Streams::Asked(..) | Streams::Made => u64::MAX,
+        };
+        if !self.have_existed {
+            return streams_ns;
         }
+        let owner_ns = self.owner.as_ref().map_or(u64::MAX, |owner| {
+            owner.deadline_ns().min(self.next_count_ns)
+        });
+        self.lease.deadline_ns().min(owner_ns).min(streams_ns)
     }
 
     /// Returns until when new messages of the journal may wait; 0 for not at all.

@@ -73,7 +73,6 @@ impl Batch<'_> {
             }
             return;
         };
-        market.remote.note(topic.number, self.work.source);
         let known = self.symbols.get(symbol);
         let is_repeated = known.is_some_and(|known| Arc::ptr_eq(known.name(), &topic));
         if let Some(named) = &mut self.work.certainties.named {
@@ -99,6 +98,7 @@ impl Batch<'_> {
             .and_then(|slot| slot.owner());
         let is_free = owner.is_none_or(|owner| owner == self.work.source);
         if is_free {
+            self.work.note_source(topic.number, self.work.source);
             // A symbol has an owner before its first value. Another source that gives a value
             // first takes it over.
             let _ = self.work.claim_slot(topic.number);
