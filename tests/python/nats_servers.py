@@ -22,8 +22,9 @@ SERVER = shutil.which("nats-server", path=Path(sys.executable).parent) or shutil
 class NatsServer:
     """One server with JetStream, whose files outlive its process."""
 
-    def __init__(self, folder, port, options=()):
+    def __init__(self, folder, port, options=(), jetstream=True):
         self.port, self.options = port, [str(option) for option in options]
+        self.jetstream = jetstream
         self.folder = folder / f"nats-{port}"
         self.folder.mkdir()
         self.process = None
@@ -35,8 +36,8 @@ class NatsServer:
 
     def start(self):
         with open(self.folder / "log", "ab") as log:
-            words = [SERVER, "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd",
-                     self.folder / "store", *self.options]
+            store = ["-js", "-sd", self.folder / "store"] if self.jetstream else []
+            words = [SERVER, "-a", "127.0.0.1", "-p", str(self.port), *store, *self.options]
             self.process = subprocess.Popen(words, stdout=log, stderr=log)
         eventually(self._listens, "the NATS server listens")
 

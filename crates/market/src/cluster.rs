@@ -34,6 +34,7 @@ use tracing::{info, warn};
 
 use crate::market::Market;
 use incoming::Incoming;
+use tidewire_retry::LinkLog;
 use outgoing::Outgoing;
 use requests::{Request, Requests};
 use status::Shown;
@@ -135,6 +136,7 @@ impl Work {
         link: Link,
         inbox: Inbox,
         is_stopped: Arc<AtomicBool>,
+    link_log: LinkLog,
     ) -> Self {
         let session = market.journal.lock().session();
         let source = config.source.as_ref();
@@ -166,6 +168,7 @@ impl Work {
             wall_ms: unix_ns() / 1_000_000,
         }
     }
+            link_log: LinkLog::default(),
 
     fn run(&mut self) {
         let mut events = Vec::new();
@@ -229,7 +232,9 @@ impl Work {
         match event {
             Event::Connected => {
                 if !std::mem::replace(&mut self.is_linked, true) {
-                    info!("linked to NATS");
+                    if self.link_log.answers(Instant::now()) {
+                        info!("linked to NATS");
+                    }
                     self.incoming.connected(now_ns);
                     if let Some(outgoing) = &mut self.outgoing {
                         outgoing.connected(now_ns);
@@ -239,7 +244,6 @@ impl Work {
             Event::Disconnected { reason } => {
                 if std::mem::take(&mut self.is_linked) {
                     self.losses += 1;
-                    warn!(%reason, "the link to NATS is lost; reconnecting");
                     self.incoming.disconnected();
                     if let Some(outgoing) = &mut self.outgoing {
                         outgoing.lost_connection();
@@ -252,6 +256,7 @@ impl Work {
                     return;
                 };
                 let link = (&self.link, &mut self.requests);
+                log_end(&mut self.link_log, &reason, self.is_linked);
                 match (&request, &mut self.outgoing) {
                     (
                         Request::RemoteHead(..)
@@ -290,5 +295,19 @@ impl Work {
                 .map(|outgoing| outgoing.figures(now_ns)),
             remote: self.incoming.figures(),
         });
+    }
+}
+
+/// Logs that the link has ended, or cannot be made: at once, then at growing intervals, and at once
+/// for another reason.
+fn log_end(log: &mut LinkLog, reason: &str, is_linked: bool) {
+    let bytes = reason.bytes();
+    let sum = bytes.fold(0_u16, |sum, byte| sum.wrapping_mul(31) ^ u16::from(byte));
+    if let Some((failures, lasts)) = log.ends_because(Instant::now(), sum) {
+        let seconds = lasts.as_secs();
+        match is_linked {
+            true => warn!(reason, "the link to NATS is lost; reconnecting"),
+            false => warn!(reason, failures, seconds, "no link to NATS; retrying"),
+        }
     }
 }

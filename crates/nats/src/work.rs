@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::jetstream::{self, Context};
-use async_nats::{Client, ConnectOptions};
+use async_nats::{Client, ClientError, ConnectErrorKind, ConnectOptions, Server};
 use futures_util::StreamExt;
 use futures_util::future::select;
+use tidewire_retry::Seldom;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
@@ -94,11 +95,19 @@ async fn serve(
     published: Arc<AtomicUsize>,
     inbox: Inbox,
 ) {
-    let told = inbox.clone();
-    let options = options.event_callback(move |event| {
-        tell(&told, event);
-        std::future::ready(())
-    });
+    let (told, failed) = (inbox.clone(), inbox.clone());
+    let options = options
+        .event_callback(move |event| {
+            tell(&told, event);
+            std::future::ready(())
+        })
+        // Called before each round of attempts; it chooses no server, but is told the reasons.
+        .reconnect_to_server_callback(move |servers, _| {
+            if let Some(reason) = why_none(&servers) {
+                failed.put(Event::Disconnected { reason });
+            }
+            std::future::ready(None)
+        });
     // It connects in the background, so an error is one of the addresses.
     let client = match options.connect(settings.servers.as_slice()).await {
         Ok(client) => client,
@@ -144,12 +153,18 @@ fn tell(inbox: &Inbox, event: async_nats::Event) {
         async_nats::Event::Disconnected => inbox.put(Event::Disconnected {
             reason: "the connection ended".to_owned(),
         }),
-        async_nats::Event::ClientError(error) => {
-            let reason = error.to_string();
+        // It names the kind of the failure only: the servers' own reasons come with the next
+        // attempt, except for a name that is not found.
+        async_nats::Event::ClientError(ClientError::Other(kind))
+            if kind == ConnectErrorKind::Dns.to_string() =>
+        {
+            let reason = "the name of a server is not found".to_owned();
             inbox.put(Event::Disconnected { reason });
         }
         async_nats::Event::ServerError(error) => {
-            warn!(%error, "a NATS server refuses something");
+            if let Some(left_out) = REFUSED.note_now() {
+                warn!(%error, left_out, "a NATS server refuses something");
+            }
         }
         async_nats::Event::SlowConsumer(_) => {
             debug!("messages of a subscription were dropped");
@@ -164,6 +179,29 @@ struct Worker {
     client: Client,
     context: Context,
     inbox: Inbox,
+/// Returns why no server can be reached; `None` if one was not tried or could be reached last.
+fn why_none(servers: &[Server]) -> Option<String> {
+    let reasons = servers.iter().map(|server| {
+        let error = server.last_error.as_ref()?;
+        let (host, port) = (server.addr.host(), server.addr.port());
+        // What TLS reads where a server answers in plain text.
+        match error.contains("InvalidContentType") {
+            true => Some(format!("{host}:{port}: the server does not speak TLS")),
+            false => Some(format!("{host}:{port}: {error}")),
+        }
+    });
+    let mut reasons = reasons.collect::<Option<Vec<String>>>()?;
+    // The client tries them in any order.
+    reasons.sort_unstable();
+    reasons.truncate(REASONS_MAX);
+    Some(reasons.join("; "))
+}
+
+/// Limits the lines about permissions that are missing: the request is repeated.
+static REFUSED: Seldom = Seldom::new(5, 600);
+/// Servers that one line names.
+const REASONS_MAX: usize = 3;
+
     timeout: Duration,
 }
 

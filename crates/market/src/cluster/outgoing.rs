@@ -1,6 +1,6 @@
 //! What this hub publishes to the cluster: the topics of its own sources, while it owns them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidewire_cluster::{
@@ -9,6 +9,7 @@ use tidewire_cluster::{
 };
 use tidewire_feed::server::Relay;
 use tidewire_nats::{Answer, Expectation, Link, Storing, StreamSettings};
+use tidewire_retry::Repeated;
 use tracing::{info, warn};
 
 use super::config::{ClusterConfig, ClusterName};
@@ -47,6 +48,8 @@ pub(super) struct Outgoing {
 
 /// The streams of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    /// For how long the streams cannot be made.
+    failures: Repeated,
 enum Streams {
     /// They are to be asked for at this time.
     Due(u64),
@@ -82,6 +85,7 @@ impl Outgoing {
         self.subjects.snapshot()
     }
 
+            failures: Repeated::default(),
     /// Returns whether this is the source that it publishes.
     pub(super) fn is_of(&self, source: &str) -> bool {
         self.source() == source
@@ -149,12 +153,20 @@ impl Outgoing {
             return;
         };
         let is_made = matches!(answer, Answer::Made);
-        if !is_made && !has_failed {
-            warn!(?answer, "a stream of the cluster cannot be made; retrying");
+        if !is_made
+            && !has_failed
+            && let Some((failures, _)) = self.failures.failed(Instant::now())
+        {
+            let source = self.source();
+            let reason = why_not_made(answer);
+            warn!(source, %reason, failures, "the source's streams cannot be made; retrying");
         }
         self.streams = match (left - 1, has_failed || !is_made) {
             (0, true) => Streams::Due(now_ns.saturating_add(STREAMS_RETRY_NS)),
-            (0, false) => Streams::Made,
+            (0, false) => {
+                self.failures.works();
+                Streams::Made
+            }
             (left, failed) => Streams::Asked(left, failed),
         };
     }
@@ -445,3 +457,17 @@ fn origin(hub: &str) -> u16 {
         hash.wrapping_mul(33).wrapping_add(byte.into())
     })
 }
+
+/// Returns why a stream was not made, in words for the log.
+fn why_not_made(answer: &Answer) -> String {
+    match answer {
+        Answer::Failed(reason) if reason == UNAVAILABLE => {
+            "the NATS servers have no JetStream; enable it".to_owned()
+        }
+        Answer::Failed(reason) => reason.clone(),
+        _ => "no answer; may this hub's NATS user publish to $JS.API?".to_owned(),
+    }
+}
+
+/// What the client says if no server answers for JetStream.
+const UNAVAILABLE: &str = "jetstream unavailable";
