@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 import urllib.request
 
 import pytest
@@ -99,10 +100,13 @@ def test_a_wrong_password_is_told_once_and_the_hub_serves_on(serve, start_hub, t
     publisher.trade(1, 10, 5)
     refused(hub, "authorization violation")
     wait_for(hub, "md:ONE", last=10, stale=0)
+    begin, used = time.monotonic(), hub.processor_seconds()
     attempts = r"authentication error - User .hub."
     log = server.folder / "log"
     eventually(lambda: len(re.findall(attempts, log.read_text())) >= 6, f"it tries: {log}")
     assert len(log_lines(hub, "NATS")) == 1, hub.stderr
+    # The thread that waited for a link took a whole core.
+    assert hub.processor_seconds() - used < (time.monotonic() - begin) / 10
     assert "wrong" not in hub.stderr
     # The right one from now on.
     server.kill()

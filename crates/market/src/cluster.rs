@@ -196,7 +196,10 @@ impl Work {
         }
         let now_ns = self.times().now_ns;
         let mut due_ns = self.incoming.deadline_ns();
-        if let Some(outgoing) = &self.outgoing {
+        // Without a link nothing is due: it would be due again and again.
+        if let Some(outgoing) = &self.outgoing
+            && self.is_linked
+        {
             due_ns = due_ns.min(outgoing.deadline_ns());
             // What has come since the last look waits until then for more.
             if self.market.cluster_reader.is_told.load(Ordering::Relaxed) {
