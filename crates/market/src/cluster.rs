@@ -10,16 +10,20 @@
 //! ```
 
 mod config;
+mod conflation;
 mod incoming;
 mod outgoing;
 pub(crate) mod own;
+mod relay;
 mod requests;
 mod status;
 mod subjects;
 
 pub use config::{ClusterConfig, ClusterName, NameError};
+pub use relay::{RELAYS_A_HUB_MAX, RelayConfig};
 pub use status::{
-    ClusterStatus, Incoming as ReceivedSource, Outgoing as OwnSource, Shown as ClusterFigures,
+    ClusterStatus, Incoming as ReceivedSource, Outgoing as OwnSource, Relay as RelayedSource,
+    Shown as ClusterFigures,
 };
 
 use std::sync::Arc;
@@ -30,12 +34,13 @@ use std::time::{Duration, Instant};
 use tidewire_cluster::Times;
 use tidewire_lane::unix_ns;
 use tidewire_nats::{Event, Inbox, Link, Message};
+use tidewire_retry::LinkLog;
 use tracing::{info, warn};
 
 use crate::market::Market;
 use incoming::Incoming;
-use tidewire_retry::LinkLog;
-use outgoing::Outgoing;
+use outgoing::{Outgoing, Stream};
+use relay::RelayThread;
 use requests::{Request, Requests};
 use status::Shown;
 use subjects::{Kind, parse, received};
@@ -70,6 +75,7 @@ pub struct Cluster {
     is_stopped: Arc<AtomicBool>,
     inbox: Inbox,
     thread: Option<JoinHandle<()>>,
+    relays: Vec<RelayThread>,
 }
 
 impl Cluster {
@@ -100,12 +106,17 @@ impl Cluster {
             is_stopped,
             inbox,
             thread: Some(thread),
+            relays: (0..config.relays.len())
+                .map(|number| RelayThread::start(market, config, number))
+                .collect::<Result<_, _>>()?,
         })
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        // They relay what the cluster's thread has received.
+        self.relays.clear();
         self.is_stopped.store(true, Ordering::Release);
         self.inbox.wake();
         if let Some(thread) = self.thread.take() {
@@ -125,6 +136,7 @@ struct Work {
     outgoing: Option<Outgoing>,
     incoming: Incoming,
     is_linked: bool,
+    link_log: LinkLog,
     losses: u64,
     shown: Instant,
 }
@@ -136,7 +148,6 @@ impl Work {
         link: Link,
         inbox: Inbox,
         is_stopped: Arc<AtomicBool>,
-    link_log: LinkLog,
     ) -> Self {
         let session = market.journal.lock().session();
         let source = config.source.as_ref();
@@ -157,6 +168,7 @@ impl Work {
             requests: Requests::default(),
             outgoing,
             is_linked: false,
+            link_log: LinkLog::default(),
             losses: 0,
             shown: Instant::now(),
         }
@@ -168,7 +180,6 @@ impl Work {
             wall_ms: unix_ns() / 1_000_000,
         }
     }
-            link_log: LinkLog::default(),
 
     fn run(&mut self) {
         let mut events = Vec::new();
@@ -185,7 +196,11 @@ impl Work {
         }
         let times = self.times();
         if let Some(outgoing) = &mut self.outgoing {
-            outgoing.end(&self.market, (&self.link, &mut self.requests), times);
+            outgoing.end(
+                Stream::Own(&self.market),
+                (&self.link, &mut self.requests),
+                times,
+            );
         }
     }
 
@@ -223,7 +238,7 @@ impl Work {
                     .is_told
                     .swap(false, Ordering::AcqRel);
             }
-            more = outgoing.turn(&self.market, link, times);
+            more = outgoing.turn(Stream::Own(&self.market), link, times);
         }
         let link = (&self.link, &mut self.requests);
         self.incoming.turn(link, times.now_ns);
@@ -245,6 +260,7 @@ impl Work {
                 }
             }
             Event::Disconnected { reason } => {
+                log_end(&mut self.link_log, &reason, self.is_linked);
                 if std::mem::take(&mut self.is_linked) {
                     self.losses += 1;
                     self.incoming.disconnected();
@@ -259,7 +275,6 @@ impl Work {
                     return;
                 };
                 let link = (&self.link, &mut self.requests);
-                log_end(&mut self.link_log, &reason, self.is_linked);
                 match (&request, &mut self.outgoing) {
                     (
                         Request::RemoteHead(..)
@@ -297,6 +312,7 @@ impl Work {
                 .as_ref()
                 .map(|outgoing| outgoing.figures(now_ns)),
             remote: self.incoming.figures(),
+            relays: Vec::new(),
         });
     }
 }

@@ -20,7 +20,7 @@ use crate::inbox::Inbox;
 use crate::link::Command;
 use crate::requests;
 use crate::settings::{Credentials, Settings};
-use crate::{Answer, Event, Message};
+use crate::{Answer, Event, Message, Storing};
 
 /// Longest delay between two attempts to connect.
 const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
@@ -118,7 +118,12 @@ async fn serve(
             return answer_all(commands, &inbox).await;
         }
     };
+    let api = match &settings.domain {
+        None => "$JS.API".to_owned(),
+        Some(domain) => format!("$JS.{domain}.API"),
+    };
     let context = jetstream::context::ContextBuilder::new()
+        .api_prefix(api.clone())
         .timeout(settings.timeout)
         .ack_timeout(settings.timeout)
         .max_ack_inflight(STORED_AT_ONCE_MAX)
@@ -127,6 +132,8 @@ async fn serve(
     let worker = Worker {
         client,
         context,
+        api,
+        has_domain: settings.domain.is_some(),
         inbox,
         timeout: settings.timeout,
     };
@@ -173,12 +180,6 @@ fn tell(inbox: &Inbox, event: async_nats::Event) {
     }
 }
 
-/// Performs commands.
-#[derive(Clone)]
-struct Worker {
-    client: Client,
-    context: Context,
-    inbox: Inbox,
 /// Returns why no server can be reached; `None` if one was not tried or could be reached last.
 fn why_none(servers: &[Server]) -> Option<String> {
     let reasons = servers.iter().map(|server| {
@@ -202,6 +203,15 @@ static REFUSED: Seldom = Seldom::new(5, 600);
 /// Servers that one line names.
 const REASONS_MAX: usize = 3;
 
+/// Performs commands.
+#[derive(Clone)]
+struct Worker {
+    client: Client,
+    context: Context,
+    /// Prefix of requests to JetStream, and whether it names a domain.
+    api: String,
+    has_domain: bool,
+    inbox: Inbox,
     timeout: Duration,
 }
 
@@ -225,6 +235,7 @@ impl Worker {
                 self.inbox.put(Event::Answer { tag, answer });
             }
             Command::Store(tag, storing) => {
+                let storing = self.in_domain(storing);
                 // Sent here, in order; only the answer is waited for elsewhere.
                 match requests::begin_store(&self.context, storing).await {
                     Ok(acknowledgement) => {
@@ -258,6 +269,15 @@ impl Worker {
         }
     }
 
+    /// Leaf nodes do not pass the subjects of buckets on: another domain has them under the prefix
+    /// of its requests.
+    fn in_domain(&self, mut storing: Storing) -> Storing {
+        if self.has_domain && storing.subject.starts_with("$KV.") {
+            storing.subject = format!("{}.{}", self.api, storing.subject);
+        }
+        storing
+    }
+
     fn is_linked(&self) -> bool {
         self.client.connection_state() == State::Connected
     }
@@ -265,8 +285,9 @@ impl Worker {
     fn batch(&self, tag: u64, stream: String, request: String) {
         let client = self.client.clone();
         let timeout = self.timeout;
+        let subject = format!("{}.DIRECT.GET.{stream}", self.api);
         self.answer(tag, async move {
-            requests::batch(&client, &stream, request, timeout).await
+            requests::batch(&client, subject, request, timeout).await
         });
     }
 

@@ -66,3 +66,17 @@ fn is_in_cluster(look: &HubLook<'_>) -> bool {
 fn own(look: &HubLook<'_>, figure: impl Fn(&tidewire_market::OwnSource) -> u64) -> u64 {
     look.market.cluster.get().own.as_ref().map_or(0, figure)
 }
+    HubCounter::count("cluster_relay_bytes_in", |look| {
+        let shown = look.market.cluster.get();
+        shown.relays.iter().map(|relay| relay.bytes_in).sum()
+    })
+    .counter(1576, "cluster_relay_bytes_in_total")
+    .help("Bytes of messages of relayed sources.")
+    .when(is_in_cluster),
+    HubCounter::count("cluster_relay_bytes_out", |look| {
+        let shown = look.market.cluster.get();
+        shown.relays.iter().map(|relay| relay.bytes_out).sum()
+    })
+    .counter(1577, "cluster_relay_bytes_out_total")
+    .help("Bytes that relays have published.")
+    .when(is_in_cluster),

@@ -44,6 +44,8 @@ struct Remote {
     edge: Edge,
     client: Client,
     ingest: Ingest,
+    /// Its number as a source of the hub.
+    number: u32,
     /// Pages of the snapshot that is being read, and that were not asked for yet.
     pages: Vec<u32>,
     is_heard: bool,
@@ -178,6 +180,7 @@ impl Incoming {
         });
         figures.collect()
     }
+                number: remote.number,
 }
 
 impl Remote {
@@ -202,6 +205,7 @@ impl Remote {
         }
     }
 
+            number,
     /// Applies what the edge gives.
     fn apply(&mut self, name: &str, market: &Market, now_ns: u64) {
         while let Some(output) = self.edge.next_output() {

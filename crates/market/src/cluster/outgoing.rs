@@ -13,6 +13,7 @@ use tidewire_retry::Repeated;
 use tracing::{info, warn};
 
 use super::config::{ClusterConfig, ClusterName};
+use super::conflation::Conflation;
 use super::own::OwnTopics;
 use super::requests::{Request, Requests};
 use super::status::Outgoing as Figures;
@@ -30,6 +31,15 @@ const STREAMS_RETRY_NS: u64 = 1_000_000_000;
 /// How long an entry of the bucket lives: an owner that is not heard any more has lost its source.
 const LEASE_AGE: Duration = Duration::from_secs(3);
 
+/// What an owner publishes.
+#[derive(Clone, Copy)]
+pub(super) enum Stream<'a> {
+    /// The topics of this hub's own sources.
+    Own(&'a Market),
+    /// What a relay has made of another hub's.
+    Relay(&'a Conflation),
+}
+
 /// The sending side.
 pub(super) struct Outgoing {
     config: ClusterConfig,
@@ -38,18 +48,22 @@ pub(super) struct Outgoing {
     /// What this process writes into the lease: no other one writes the same.
     mark: Bytes,
     streams: Streams,
+    /// For how long the streams cannot be made.
+    failures: Repeated,
     lease: Lease,
     owner: Option<Owner>,
     actions: Vec<OwnerAction>,
     /// The session of this hub's stream.
     session: u32,
     deposed_by: u64,
+    /// Relays that the source has passed, this hub included.
+    relays: u8,
+    /// Bytes of the frames that were published.
+    bytes: u64,
 }
 
 /// The streams of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    /// For how long the streams cannot be made.
-    failures: Repeated,
 enum Streams {
     /// They are to be asked for at this time.
     Due(u64),
@@ -71,13 +85,31 @@ impl Outgoing {
             origin: origin(config.hub.as_str()),
             mark: mark.into(),
             streams: Streams::Due(now_ns),
+            failures: Repeated::default(),
             lease: Lease::new(LeaseConfig::default(), now_ns),
             owner: None,
             actions: Vec::new(),
             session,
             deposed_by: 0,
+            relays: 0,
+            bytes: 0,
             config: config.clone(),
         }
+    }
+
+    /// Says how many relays the source has passed.
+    pub(super) fn relayed(self, relays: u8) -> Self {
+        Self { relays, ..self }
+    }
+
+    /// Returns whether this hub owns the source.
+    pub(super) fn is_owner(&self) -> bool {
+        self.owner.is_some()
+    }
+
+    /// Returns the bytes of all frames that were published.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Returns the pattern by which others' pages under this source's name are heard.
@@ -85,7 +117,6 @@ impl Outgoing {
         self.subjects.snapshot()
     }
 
-            failures: Repeated::default(),
     /// Returns whether this is the source that it publishes.
     pub(super) fn is_of(&self, source: &str) -> bool {
         self.source() == source
@@ -94,7 +125,7 @@ impl Outgoing {
     /// Does what is due. Returns whether more is ready.
     pub(super) fn turn(
         &mut self,
-        market: &Market,
+        stream: Stream<'_>,
         (link, requests): (&Link, &mut Requests),
         times: Times,
     ) -> bool {
@@ -105,9 +136,9 @@ impl Outgoing {
             _ => return false,
         }
         self.lease.handle_timeout(now_ns);
-        self.follow_lease(market, now_ns);
+        self.follow_lease(stream, now_ns);
         self.ask_for_lease(link, requests);
-        let more = self.produce(market, times);
+        let more = self.produce(stream, times);
         self.publish(link, requests);
         self.note_end();
         more
@@ -172,19 +203,23 @@ impl Outgoing {
     }
 
     /// Begins or ends a reign as the lease says.
-    fn follow_lease(&mut self, market: &Market, now_ns: u64) {
+    fn follow_lease(&mut self, stream: Stream<'_>, now_ns: u64) {
         while let Some(event) = self.lease.next_event() {
             match event {
                 LeaseEvent::Acquired { epoch } => {
                     info!(source = %self.source(), epoch, "this hub owns the source now");
-                    let own = own(market);
-                    let journal = market.journal.lock();
                     let config = OwnerConfig {
                         origin: self.origin,
+                        relays: self.relays,
                         ..OwnerConfig::of(epoch)
                     };
-                    let reader = Relay::new(&journal, &own);
-                    self.owner = Some(Owner::new(config, &reader, now_ns));
+                    self.owner = Some(match stream {
+                        Stream::Own(market) => {
+                            let (own, journal) = (own(market), market.journal.lock());
+                            Owner::new(config, &Relay::new(&journal, &own), now_ns)
+                        }
+                        Stream::Relay(relay) => Owner::new(config, &relay.stream(), now_ns),
+                    });
                 }
                 LeaseEvent::Lost => {
                     warn!(source = %self.source(), "this hub does not own the source any more");
@@ -225,9 +260,19 @@ impl Outgoing {
         }
     }
 
-    fn produce(&mut self, market: &Market, times: Times) -> bool {
+    fn produce(&mut self, stream: Stream<'_>, times: Times) -> bool {
         let Some(owner) = &mut self.owner else {
             return false;
+        };
+        let market = match stream {
+            Stream::Own(market) => market,
+            Stream::Relay(relay) => {
+                // No other thread waits for its journal.
+                let (reader, actions) = (relay.stream(), &mut self.actions);
+                let more = owner.produce(&reader, times.now_ns, actions);
+                return more
+                    | owner.produce_snapshot((&reader, relay), times, ENTRIES_A_SLICE, actions);
+            }
         };
         let own = own(market);
         let mut more = true;
@@ -261,6 +306,7 @@ impl Outgoing {
                 }
             };
             let payload = Bytes::from_owner(bytes);
+            self.bytes += payload.len() as u64;
             match to {
                 Destination::Live => {
                     // What does not fit is missing for the edges, which fetch it from the log.
@@ -396,13 +442,13 @@ impl Outgoing {
     /// Gives the source up in order, at the hub's end: what is left is published.
     pub(super) fn end(
         &mut self,
-        market: &Market,
+        stream: Stream<'_>,
         (link, requests): (&Link, &mut Requests),
         times: Times,
     ) {
         if let Some(owner) = &mut self.owner {
             owner.end();
-            self.produce(market, times);
+            self.produce(stream, times);
             self.publish(link, requests);
         }
         self.lease.end();
