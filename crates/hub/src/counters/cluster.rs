@@ -19,7 +19,16 @@ pub(super) const CLUSTER: &[HubCounter] = &[
         if let Some(own) = &shown.own {
             line(out, "cluster_own", own);
         }
-        for (number, source) in shown.remote.iter().enumerate() {
+        for (number, relay) in shown.relays.iter().enumerate() {
+            line(out, &format!("cluster_relay{number}"), relay);
+        }
+        let (heard, silent): (Vec<_>, Vec<_>) =
+            shown.remote.iter().partition(|source| source.is_heard);
+        line(out, "cluster_sources", shown.remote.len());
+        line(out, "cluster_sources_silent", silent.len());
+        // Sources of former owners come last, and not all of them.
+        let shown = heard.into_iter().chain(silent).take(SOURCE_LINES_MAX);
+        for (number, source) in shown.enumerate() {
             line(out, &format!("cluster_source{number}"), source);
         }
     }),
@@ -57,15 +66,6 @@ pub(super) const CLUSTER: &[HubCounter] = &[
     .gauge(1575, "cluster_lag_messages")
     .help("Messages of other hubs that are known to exist and were not applied: the most of a source.")
     .when(is_in_cluster),
-];
-
-fn is_in_cluster(look: &HubLook<'_>) -> bool {
-    look.market.config.cluster.is_some()
-}
-
-fn own(look: &HubLook<'_>, figure: impl Fn(&tidewire_market::OwnSource) -> u64) -> u64 {
-    look.market.cluster.get().own.as_ref().map_or(0, figure)
-}
     HubCounter::count("cluster_relay_bytes_in", |look| {
         let shown = look.market.cluster.get();
         shown.relays.iter().map(|relay| relay.bytes_in).sum()
@@ -80,3 +80,15 @@ fn own(look: &HubLook<'_>, figure: impl Fn(&tidewire_market::OwnSource) -> u64) 
     .counter(1577, "cluster_relay_bytes_out_total")
     .help("Bytes that relays have published.")
     .when(is_in_cluster),
+];
+
+/// Sources that have a line.
+const SOURCE_LINES_MAX: usize = 64;
+
+fn is_in_cluster(look: &HubLook<'_>) -> bool {
+    look.market.config.cluster.is_some()
+}
+
+fn own(look: &HubLook<'_>, figure: impl Fn(&tidewire_market::OwnSource) -> u64) -> u64 {
+    look.market.cluster.get().own.as_ref().map_or(0, figure)
+}

@@ -87,6 +87,13 @@ impl Incoming {
 
     /// Returns the source with this name, which may be new.
     fn remote(&mut self, source: &str, now_ns: u64) -> Option<&mut Remote> {
+        if self.sources.len() >= SOURCES_MAX && !self.sources.contains_key(source) {
+            // A source without an owner makes room; its topics keep their last values, stale.
+            let silent = self.sources.iter().find(|(_, remote)| !remote.is_heard);
+            if let Some(name) = silent.map(|(name, _)| name.clone()) {
+                self.sources.remove(&name);
+            }
+        }
         let is_full = self.sources.len() >= SOURCES_MAX;
         match self.sources.entry(source.to_owned()) {
             Entry::Occupied(found) => Some(found.into_mut()),
@@ -173,6 +180,7 @@ impl Incoming {
             remote.ingest.publish_latency();
             Figures {
                 source: name.clone(),
+                number: remote.number,
                 is_heard: remote.is_heard,
                 is_current: remote.edge.is_current(),
                 figures: remote.edge.figures(),
@@ -180,7 +188,6 @@ impl Incoming {
         });
         figures.collect()
     }
-                number: remote.number,
 }
 
 impl Remote {
@@ -198,6 +205,7 @@ impl Remote {
             edge: Edge::new(EdgeConfig::default(), now_ns),
             client,
             ingest,
+            number,
             pages: Vec::new(),
             is_heard: true,
             is_stale: false,
@@ -205,7 +213,6 @@ impl Remote {
         }
     }
 
-            number,
     /// Applies what the edge gives.
     fn apply(&mut self, name: &str, market: &Market, now_ns: u64) {
         while let Some(output) = self.edge.next_output() {
