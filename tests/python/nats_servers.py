@@ -36,8 +36,9 @@ def can_mount():
 class NatsServer:
     """One server with JetStream, whose files outlive its process."""
 
-    def __init__(self, folder, port, options=()):
+    def __init__(self, folder, port, options=(), jetstream=True):
         self.port, self.options = port, [str(option) for option in options]
+        self.jetstream = jetstream
         self.folder = folder / f"nats-{port}"
         self.folder.mkdir()
         self.process = None
@@ -50,7 +51,8 @@ class NatsServer:
     def start(self, on_small_disk=False):
         """Starts it; on a small disk, with a store in memory that ends with it."""
         store = self.folder / "store"
-        words = [SERVER, "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", store, *self.options]
+        jetstream = ["-js", "-sd", store] if self.jetstream else []
+        words = [SERVER, "-a", "127.0.0.1", "-p", str(self.port), *jetstream, *self.options]
         if on_small_disk:
             mount = 'mount -t tmpfs -o size=32m tmpfs "$0" && exec "$@"'
             words = [*OWN_MOUNTS, "sh", "-c", mount, store, *words]

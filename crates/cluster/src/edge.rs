@@ -124,6 +124,8 @@ pub enum EdgeOutput {
 pub struct EdgeFigures {
     /// The newest reign that was seen; 0 before the first frame.
     pub epoch: u64,
+    /// Relays that the source has passed in this reign.
+    pub relays: u8,
     /// Next sequence; 0 before the first snapshot.
     pub sequence: u64,
     /// Sequences that are known to exist, and were not applied.
@@ -365,6 +367,7 @@ impl Edge {
             return;
         }
         self.epoch = header.epoch;
+        self.figures.relays = header.flags.relays();
         self.highest = 0;
         self.position = 0;
         self.continues_at = 0;

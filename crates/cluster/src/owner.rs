@@ -313,7 +313,7 @@ impl Owner {
 
     fn header(&self, flags: FrameFlags, first: u64, count: u64) -> FrameHeader {
         FrameHeader {
-            flags,
+            flags: flags.with_relays(self.config.relays),
             first,
             epoch: self.config.epoch,
             origin: self.config.origin,

@@ -10,16 +10,20 @@
 //! ```
 
 mod config;
+mod conflation;
 mod incoming;
 mod outgoing;
 pub(crate) mod own;
+mod relay;
 mod requests;
 mod status;
 mod subjects;
 
 pub use config::{ClusterConfig, ClusterName, NameError};
+pub use relay::{RELAYS_A_HUB_MAX, RelayConfig};
 pub use status::{
-    ClusterStatus, Incoming as ReceivedSource, Outgoing as OwnSource, Shown as ClusterFigures,
+    ClusterStatus, Incoming as ReceivedSource, Outgoing as OwnSource, Relay as RelayedSource,
+    Shown as ClusterFigures,
 };
 
 use std::sync::Arc;
@@ -30,11 +34,13 @@ use std::time::{Duration, Instant};
 use tidewire_cluster::Times;
 use tidewire_lane::unix_ns;
 use tidewire_nats::{Event, Inbox, Link, Message};
+use tidewire_retry::LinkLog;
 use tracing::{info, warn};
 
 use crate::market::Market;
 use incoming::Incoming;
-use outgoing::Outgoing;
+use outgoing::{Outgoing, Stream};
+use relay::RelayThread;
 use requests::{Request, Requests};
 use status::Shown;
 use subjects::{Kind, parse, received};
@@ -69,6 +75,7 @@ pub struct Cluster {
     is_stopped: Arc<AtomicBool>,
     inbox: Inbox,
     thread: Option<JoinHandle<()>>,
+    relays: Vec<RelayThread>,
 }
 
 impl Cluster {
@@ -99,12 +106,17 @@ impl Cluster {
             is_stopped,
             inbox,
             thread: Some(thread),
+            relays: (0..config.relays.len())
+                .map(|number| RelayThread::start(market, config, number))
+                .collect::<Result<_, _>>()?,
         })
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        // They relay what the cluster's thread has received.
+        self.relays.clear();
         self.is_stopped.store(true, Ordering::Release);
         self.inbox.wake();
         if let Some(thread) = self.thread.take() {
@@ -124,6 +136,7 @@ struct Work {
     outgoing: Option<Outgoing>,
     incoming: Incoming,
     is_linked: bool,
+    link_log: LinkLog,
     losses: u64,
     shown: Instant,
 }
@@ -156,6 +169,7 @@ impl Work {
             requests: Requests::default(),
             outgoing,
             is_linked: false,
+            link_log: LinkLog::default(),
             losses: 0,
             shown: Instant::now(),
         }
@@ -183,7 +197,11 @@ impl Work {
         }
         let times = self.times();
         if let Some(outgoing) = &mut self.outgoing {
-            outgoing.end(&self.market, (&self.link, &mut self.requests), times);
+            outgoing.end(
+                Stream::Own(&self.market),
+                (&self.link, &mut self.requests),
+                times,
+            );
         }
     }
 
@@ -194,7 +212,10 @@ impl Work {
         }
         let now_ns = self.times().now_ns;
         let mut due_ns = self.incoming.deadline_ns();
-        if let Some(outgoing) = &self.outgoing {
+        // Without a link nothing is due: it would be due again and again.
+        if let Some(outgoing) = &self.outgoing
+            && self.is_linked
+        {
             due_ns = due_ns.min(outgoing.deadline_ns());
             // What has come since the last look waits until then for more.
             if self.market.cluster_reader.is_told.load(Ordering::Relaxed) {
@@ -220,7 +241,7 @@ impl Work {
                     .is_told
                     .swap(false, Ordering::AcqRel);
             }
-            more = outgoing.turn(&self.market, link, times);
+            more = outgoing.turn(Stream::Own(&self.market), link, times);
         }
         let link = (&self.link, &mut self.requests);
         self.incoming.turn(link, times.now_ns);
@@ -232,7 +253,9 @@ impl Work {
         match event {
             Event::Connected => {
                 if !std::mem::replace(&mut self.is_linked, true) {
-                    info!("linked to NATS");
+                    if self.link_log.answers(Instant::now()) {
+                        info!("linked to NATS");
+                    }
                     self.incoming.connected(now_ns);
                     if let Some(outgoing) = &mut self.outgoing {
                         outgoing.connected(now_ns);
@@ -240,9 +263,9 @@ impl Work {
                 }
             }
             Event::Disconnected { reason } => {
+                log_end(&mut self.link_log, &reason, self.is_linked);
                 if std::mem::take(&mut self.is_linked) {
                     self.losses += 1;
-                    warn!(%reason, "the link to NATS is lost; reconnecting");
                     self.incoming.disconnected();
                     if let Some(outgoing) = &mut self.outgoing {
                         outgoing.lost_connection();
@@ -298,6 +321,21 @@ impl Work {
                 .as_ref()
                 .map(|outgoing| outgoing.figures(now_ns)),
             remote: self.incoming.figures(),
+            relays: Vec::new(),
         });
+    }
+}
+
+/// Logs that the link has ended, or cannot be made: at once, then at growing intervals, and at once
+/// for another reason.
+fn log_end(log: &mut LinkLog, reason: &str, is_linked: bool) {
+    let bytes = reason.bytes();
+    let sum = bytes.fold(0_u16, |sum, byte| sum.wrapping_mul(31) ^ u16::from(byte));
+    if let Some((failures, lasts)) = log.ends_because(Instant::now(), sum) {
+        let seconds = lasts.as_secs();
+        match is_linked {
+            true => warn!(reason, "the link to NATS is lost; reconnecting"),
+            false => warn!(reason, failures, seconds, "no link to NATS; retrying"),
+        }
     }
 }

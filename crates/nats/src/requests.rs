@@ -233,7 +233,7 @@ fn push_quoted(text: &mut String, subject: &str) {
 /// Asks any copy of a stream for a batch of messages.
 pub(crate) async fn batch(
     client: &Client,
-    stream: &str,
+    subject: String,
     request: String,
     timeout: Duration,
 ) -> Answer {
@@ -242,7 +242,6 @@ pub(crate) async fn batch(
         Ok(subscription) => subscription,
         Err(error) => return Answer::Failed(error.to_string()),
     };
-    let subject = format!("$JS.API.DIRECT.GET.{stream}");
     let sent = client.publish_with_reply(subject, inbox, request.into());
     if let Err(error) = sent.await {
         return Answer::Failed(error.to_string());

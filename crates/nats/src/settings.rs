@@ -14,6 +14,8 @@ pub struct Settings {
     pub credentials: Credentials,
     /// TLS, for servers that ask for it and for `tls://` addresses.
     pub tls: TlsFiles,
+    /// The JetStream domain of the streams; `None` for that of the server.
+    pub domain: Option<String>,
     /// Longest time until a request is answered.
     pub timeout: Duration,
     /// Whether its subscriptions bring what the link itself publishes.
@@ -27,6 +29,7 @@ impl Default for Settings {
             name: "tidewire".to_owned(),
             credentials: Credentials::None,
             tls: TlsFiles::default(),
+            domain: None,
             timeout: Duration::from_secs(2),
             hears_itself: false,
         }

@@ -301,7 +301,7 @@ impl Pages {
         }
         self.written[page as usize] = next;
         let header = FrameHeader {
-            flags: FrameFlags::PAGE,
+            flags: header.flags.with(FrameFlags::PAGE),
             first: next.saturating_sub(1),
             count,
             ..header

@@ -611,3 +611,46 @@ fn pages_without_anything_of_the_source_are_none() {
     owner.produce_snapshot((&relay, &board), Times::default(), 1_000, &mut actions);
     assert_eq!(sent(&actions), [Sent::Page(1, 10, 1)]);
 }
+
+/// A relay that saw an unmarked frame would have relayed the source again.
+#[test]
+fn each_frame_of_a_relay_says_how_often_the_source_was_relayed() {
+    let mut journal = journal(1_024);
+    let config = OwnerConfig {
+        relays: 2,
+        ..OwnerConfig::of(5)
+    };
+    let mut owner = Owner::new(config, &Relay::new(&journal, &Everything), 0);
+    let mut actions = produce(&mut owner, &journal, 0);
+    owner.log_end(1, 40, None);
+    actions.extend(produce(&mut owner, &journal, 0));
+    let fence = ids(&actions)[0];
+    owner.acknowledged(fence, 41);
+    say(&mut journal, 5);
+    actions.extend(produce(&mut owner, &journal, 2 * MS));
+    let board = Symbols::new(3);
+    actions.extend(pages(&mut owner, &journal, &board, 3 * MS, 1_000));
+    owner.page_stored(0);
+    actions.extend(pages(&mut owner, &journal, &board, 4 * MS, 1_000));
+    owner.end();
+    actions.extend(produce(&mut owner, &journal, 5 * MS));
+    let flags: Vec<FrameFlags> = actions
+        .iter()
+        .filter_map(|action| match action {
+            OwnerAction::Publish(publication) => {
+                Some(Frame::decode(&publication.bytes).unwrap().header.flags)
+            }
+            OwnerAction::AskLogEnd { .. } => None,
+        })
+        .collect();
+    let kinds = [
+        FrameFlags::HEARTBEAT,
+        FrameFlags::PAGE,
+        FrameFlags::HEAD,
+        FrameFlags::END,
+    ];
+    for kind in kinds {
+        assert!(flags.iter().any(|flags| flags.contains(kind)), "{flags:?}");
+    }
+    assert!(flags.iter().all(|flags| flags.relays() == 2), "{flags:?}");
+}

@@ -44,6 +44,8 @@ struct Remote {
     edge: Edge,
     client: Client,
     ingest: Ingest,
+    /// Its number as a source of the hub.
+    number: u32,
     /// Pages of the snapshot that is being read, and that were not asked for yet.
     pages: Vec<u32>,
     is_heard: bool,
@@ -85,6 +87,13 @@ impl Incoming {
 
     /// Returns the source with this name, which may be new.
     fn remote(&mut self, source: &str, now_ns: u64) -> Option<&mut Remote> {
+        if self.sources.len() >= SOURCES_MAX && !self.sources.contains_key(source) {
+            // A source without an owner makes room; its topics keep their last values, stale.
+            let silent = self.sources.iter().find(|(_, remote)| !remote.is_heard);
+            if let Some(name) = silent.map(|(name, _)| name.clone()) {
+                self.sources.remove(&name);
+            }
+        }
         let is_full = self.sources.len() >= SOURCES_MAX;
         match self.sources.entry(source.to_owned()) {
             Entry::Occupied(found) => Some(found.into_mut()),
@@ -171,6 +180,7 @@ impl Incoming {
             remote.ingest.publish_latency();
             Figures {
                 source: name.clone(),
+                number: remote.number,
                 is_heard: remote.is_heard,
                 is_current: remote.edge.is_current(),
                 figures: remote.edge.figures(),
@@ -195,6 +205,7 @@ impl Remote {
             edge: Edge::new(EdgeConfig::default(), now_ns),
             client,
             ingest,
+            number,
             pages: Vec::new(),
             is_heard: true,
             is_stale: false,

@@ -1,6 +1,6 @@
 //! What this hub publishes to the cluster: the topics of its own sources, while it owns them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidewire_cluster::{
@@ -9,9 +9,11 @@ use tidewire_cluster::{
 };
 use tidewire_feed::server::Relay;
 use tidewire_nats::{Answer, Expectation, Link, Storing, StreamSettings};
+use tidewire_retry::Repeated;
 use tracing::{info, warn};
 
 use super::config::{ClusterConfig, ClusterName};
+use super::conflation::Conflation;
 use super::own::OwnTopics;
 use super::requests::{Request, Requests};
 use super::status::Outgoing as Figures;
@@ -33,6 +35,15 @@ const EPOCHS_A_MILLISECOND: u64 = 10;
 /// How long an entry of the bucket lives: an owner that is not heard any more has lost its source.
 const LEASE_AGE: Duration = Duration::from_secs(3);
 
+/// What an owner publishes.
+#[derive(Clone, Copy)]
+pub(super) enum Stream<'a> {
+    /// The topics of this hub's own sources.
+    Own(&'a Market),
+    /// What a relay has made of another hub's.
+    Relay(&'a Conflation),
+}
+
 /// The sending side.
 pub(super) struct Outgoing {
     config: ClusterConfig,
@@ -45,12 +56,18 @@ pub(super) struct Outgoing {
     have_existed: bool,
     /// When the pages of the snapshot are counted next.
     next_count_ns: u64,
+    /// For how long the streams cannot be made.
+    failures: Repeated,
     lease: Lease,
     owner: Option<Owner>,
     actions: Vec<OwnerAction>,
     /// The session of this hub's stream.
     session: u32,
     deposed_by: u64,
+    /// Relays that the source has passed, this hub included.
+    relays: u8,
+    /// Bytes of the frames that were published.
+    bytes: u64,
 }
 
 /// The streams of an owner.
@@ -78,13 +95,31 @@ impl Outgoing {
             streams: Streams::Due(now_ns),
             have_existed: false,
             next_count_ns: now_ns,
+            failures: Repeated::default(),
             lease: Lease::new(LeaseConfig::default(), now_ns),
             owner: None,
             actions: Vec::new(),
             session,
             deposed_by: 0,
+            relays: 0,
+            bytes: 0,
             config: config.clone(),
         }
+    }
+
+    /// Says how many relays the source has passed.
+    pub(super) fn relayed(self, relays: u8) -> Self {
+        Self { relays, ..self }
+    }
+
+    /// Returns whether this hub owns the source.
+    pub(super) fn is_owner(&self) -> bool {
+        self.owner.is_some()
+    }
+
+    /// Returns the bytes of all frames that were published.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Returns the pattern by which others' pages under this source's name are heard.
@@ -110,7 +145,7 @@ impl Outgoing {
     /// Does what is due. Returns whether more is ready.
     pub(super) fn turn(
         &mut self,
-        market: &Market,
+        stream: Stream<'_>,
         (link, requests): (&Link, &mut Requests),
         times: Times,
     ) -> bool {
@@ -125,9 +160,9 @@ impl Outgoing {
             return false;
         }
         self.lease.handle_timeout(now_ns);
-        self.follow_lease(market, now_ns);
+        self.follow_lease(stream, now_ns);
         self.ask_for_lease(link, requests);
-        let more = self.produce(market, times);
+        let more = self.produce(stream, times);
         self.publish(link, requests);
         self.count_pages(link, requests, now_ns);
         self.note_end();
@@ -197,12 +232,20 @@ impl Outgoing {
             return;
         };
         let is_made = matches!(answer, Answer::Made);
-        if !is_made && !has_failed {
-            warn!(?answer, "a stream of the cluster cannot be made; retrying");
+        if !is_made
+            && !has_failed
+            && let Some((failures, _)) = self.failures.failed(Instant::now())
+        {
+            let source = self.source();
+            let reason = why_not_made(answer);
+            warn!(source, %reason, failures, "the source's streams cannot be made; retrying");
         }
         self.streams = match (left - 1, has_failed || !is_made) {
             (0, true) => Streams::Due(now_ns.saturating_add(STREAMS_RETRY_NS)),
-            (0, false) => Streams::Made,
+            (0, false) => {
+                self.failures.works();
+                Streams::Made
+            }
             (left, failed) => Streams::Asked(left, failed),
         };
         if self.streams == Streams::Made
@@ -215,19 +258,23 @@ impl Outgoing {
     }
 
     /// Begins or ends a reign as the lease says.
-    fn follow_lease(&mut self, market: &Market, now_ns: u64) {
+    fn follow_lease(&mut self, stream: Stream<'_>, now_ns: u64) {
         while let Some(event) = self.lease.next_event() {
             match event {
                 LeaseEvent::Acquired { epoch } => {
                     info!(source = %self.source(), epoch, "this hub owns the source now");
-                    let own = own(market);
-                    let journal = market.journal.lock();
                     let config = OwnerConfig {
                         origin: self.origin,
+                        relays: self.relays,
                         ..OwnerConfig::of(epoch)
                     };
-                    let reader = Relay::new(&journal, &own);
-                    self.owner = Some(Owner::new(config, &reader, now_ns));
+                    self.owner = Some(match stream {
+                        Stream::Own(market) => {
+                            let (own, journal) = (own(market), market.journal.lock());
+                            Owner::new(config, &Relay::new(&journal, &own), now_ns)
+                        }
+                        Stream::Relay(relay) => Owner::new(config, &relay.stream(), now_ns),
+                    });
                 }
                 LeaseEvent::Lost => {
                     warn!(source = %self.source(), "this hub does not own the source any more");
@@ -268,9 +315,19 @@ impl Outgoing {
         }
     }
 
-    fn produce(&mut self, market: &Market, times: Times) -> bool {
+    fn produce(&mut self, stream: Stream<'_>, times: Times) -> bool {
         let Some(owner) = &mut self.owner else {
             return false;
+        };
+        let market = match stream {
+            Stream::Own(market) => market,
+            Stream::Relay(relay) => {
+                // No other thread waits for its journal.
+                let (reader, actions) = (relay.stream(), &mut self.actions);
+                let more = owner.produce(&reader, times.now_ns, actions);
+                return more
+                    | owner.produce_snapshot((&reader, relay), times, ENTRIES_A_SLICE, actions);
+            }
         };
         let own = own(market);
         let mut more = true;
@@ -304,6 +361,7 @@ impl Outgoing {
                 }
             };
             let payload = Bytes::from_owner(bytes);
+            self.bytes += payload.len() as u64;
             match to {
                 Destination::Live => {
                     // What does not fit is missing for the edges, which fetch it from the log.
@@ -456,13 +514,13 @@ impl Outgoing {
     /// Gives the source up in order, at the hub's end: what is left is published.
     pub(super) fn end(
         &mut self,
-        market: &Market,
+        stream: Stream<'_>,
         (link, requests): (&Link, &mut Requests),
         times: Times,
     ) {
         if let Some(owner) = &mut self.owner {
             owner.end();
-            self.produce(market, times);
+            self.produce(stream, times);
             self.publish(link, requests);
         }
         self.lease.end();
@@ -520,3 +578,17 @@ fn origin(hub: &str) -> u16 {
         hash.wrapping_mul(33).wrapping_add(byte.into())
     })
 }
+
+/// Returns why a stream was not made, in words for the log.
+fn why_not_made(answer: &Answer) -> String {
+    match answer {
+        Answer::Failed(reason) if reason == UNAVAILABLE => {
+            "the NATS servers have no JetStream; enable it".to_owned()
+        }
+        Answer::Failed(reason) => reason.clone(),
+        _ => "no answer; may this hub's NATS user publish to $JS.API?".to_owned(),
+    }
+}
+
+/// What the client says if no server answers for JetStream.
+const UNAVAILABLE: &str = "jetstream unavailable";

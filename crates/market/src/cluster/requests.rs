@@ -50,6 +50,11 @@ impl Requests {
         self.next
     }
 
+    /// Forgets all requests: their answers are ignored.
+    pub(super) fn forget(&mut self) {
+        self.open.clear();
+    }
+
     /// Returns the request of an answer.
     pub(super) fn close(&mut self, tag: u64) -> Option<Request> {
         self.open.remove(&tag)
