@@ -108,6 +108,11 @@ pub enum EdgeEvent {
     OwnerSilent,
     /// The owner is heard again.
     OwnerBack,
+    /// A reign was heard of and then nothing more. The owner of an earlier one goes on.
+    ReignVanished {
+        /// The reign.
+        epoch: u64,
+    },
 }
 
 /// What an edge gives, in order.
@@ -247,8 +252,13 @@ impl Edge {
             return;
         };
         if frame.header.epoch < self.epoch {
-            self.figures.deposed += 1;
-            return;
+            if !self.has_vanished(&frame.header) {
+                self.figures.deposed += 1;
+                return;
+            }
+            let epoch = self.epoch;
+            self.event(EdgeEvent::ReignVanished { epoch });
+            self.begin_reign(&frame.header, now_ns);
         }
         self.hear(now_ns);
         self.admit(&frame.header, now_ns);
@@ -363,9 +373,19 @@ impl Edge {
 
     /// Begins to join a new reign.
     fn admit(&mut self, header: &FrameHeader, now_ns: u64) {
-        if header.epoch <= self.epoch {
-            return;
+        if header.epoch > self.epoch {
+            self.begin_reign(header, now_ns);
         }
+    }
+
+    /// Returns whether the newest reign has vanished: it has said nothing for [`SILENCE_NS`], no
+    /// snapshot of it was read, and an earlier owner goes on. That one holds the lease, since an
+    /// owner whose lease another hub has got stops before that by its own clock.
+    fn has_vanished(&self, header: &FrameHeader) -> bool {
+        self.is_silent && self.client.epoch < self.epoch && header.epoch >= self.client.epoch
+    }
+
+    fn begin_reign(&mut self, header: &FrameHeader, now_ns: u64) {
         self.epoch = header.epoch;
         self.figures.relays = header.flags.relays();
         self.highest = 0;

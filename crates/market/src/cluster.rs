@@ -232,7 +232,7 @@ impl Work {
         if let Some(outgoing) = &mut self.outgoing
             && !self.is_linked
         {
-            outgoing.turn_without_link(&self.market, times.now_ns);
+            outgoing.turn_without_link(Stream::Own(&self.market), times.now_ns);
         } else if let Some(outgoing) = &mut self.outgoing {
             if times.now_ns >= outgoing.next_flush_ns() {
                 // An exchange: what is in the journal when it is told is seen by the read below.

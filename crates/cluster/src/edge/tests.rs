@@ -561,6 +561,38 @@ fn early_frames_are_bounded() {
     );
 }
 
+/// One frame of the highest epoch removed a source from every edge until the edge was restarted.
+#[test]
+fn a_reign_of_which_nothing_comes_does_not_shut_the_owner_out() {
+    let mut setup = Setup::joined();
+    setup.message(&heartbeat(1 << 30, 21));
+    setup.message(&trades(21, 1));
+    assert_eq!(setup.edge.figures().deposed, 1, "it may be a new owner");
+    setup.wait(SILENCE_NS);
+    setup.message(&trades(22, 1));
+    let epoch = 1 << 30;
+    assert!(setup.events.contains(&EdgeEvent::ReignVanished { epoch }));
+    let request = loop {
+        match setup.action() {
+            Some(EdgeAction::ReadSnapshot { request }) if setup.edge.is_reading(request) => {
+                break request;
+            }
+            Some(_) => {}
+            None => setup.wait(MS),
+        }
+    };
+    let now_ns = setup.now_ns;
+    setup
+        .edge
+        .snapshot_head(request, &head(3, 22, 9, &[23]), now_ns);
+    setup.edge.snapshot_page(request, &page(3, 22, 22), now_ns);
+    setup.edge.snapshot_end(request, now_ns);
+    setup.feed();
+    setup.message(&trades(23, 1));
+    assert_eq!(setup.seen.sequences.last(), Some(&23));
+    assert!(setup.edge.is_current());
+}
+
 /// Sources that were made up filled the memory of a hub, 64 MiB each, and it was never free again.
 #[test]
 fn early_frames_of_a_silent_owner_are_dropped_and_its_caller_limits_their_bytes() {

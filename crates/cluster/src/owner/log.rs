@@ -38,6 +38,8 @@ pub(super) struct Log {
     repeats: bool,
     ask_ns: u64,
     failures: u32,
+    /// Times that the log's end was in doubt since a frame was acknowledged.
+    doubts: u32,
 }
 
 impl Log {
@@ -57,6 +59,7 @@ impl Log {
             repeats: false,
             ask_ns: now_ns,
             failures: 0,
+            doubts: 0,
         }
     }
 
@@ -149,6 +152,7 @@ impl Log {
         let is_expected = log_sequence == self.pending[index].expected_last + 1;
         if self.state == OwnerState::Ready && is_expected {
             self.pending.drain(..=index);
+            self.doubts = 0;
             self.acknowledged = self.acknowledged.max(Some(log_sequence));
         } else {
             // It is in the log, but not where this side counts: the log's end tells.
@@ -169,17 +173,28 @@ impl Log {
             self.state = OwnerState::Asking;
             self.ask_ns = 0;
             self.failures = 0;
+            self.doubts = self.doubts.saturating_add(1);
         }
     }
 
     pub(super) fn connected(&mut self, now_ns: u64) {
         self.ask_ns = now_ns;
         self.failures = 0;
+        self.doubts = 0;
     }
 
     /// Asks for the log's end if that is due.
     pub(super) fn ask(&mut self, now_ns: u64, actions: &mut Vec<OwnerAction>) {
-        if self.state == OwnerState::Asking && now_ns >= self.ask_ns {
+        if self.state != OwnerState::Asking {
+            return;
+        }
+        if self.ask_ns == 0 && self.doubts > 1 {
+            // The answer sends all pending frames again. A log that answers and takes none, such as
+            // one without a quorum, does not get them in a loop.
+            let delay_ns = ASK_BACK_OFF.delay_ns(self.doubts - 2, now_ns);
+            self.ask_ns = now_ns.saturating_add(delay_ns);
+        }
+        if now_ns >= self.ask_ns {
             self.ask_ns = now_ns.saturating_add(ASK_TIMEOUT_NS);
             self.questions += 1;
             let question = self.questions;

@@ -331,6 +331,32 @@ fn a_log_whose_messages_have_all_expired_goes_on_behind_them() {
     assert_eq!(owner.figures(0).log_losses, 0);
 }
 
+/// Without a quorum each second had thousands of frames, 64 of them different.
+#[test]
+fn a_log_that_answers_and_takes_nothing_gets_its_frames_at_intervals() {
+    let mut journal = journal(1_024);
+    let mut owner = ready(&journal);
+    say(&mut journal, 5);
+    let (mut now_ns, mut sent, mut question) = (10 * MS, 0, 1);
+    while now_ns < 10_000 * MS {
+        let actions = produce(&mut owner, &journal, now_ns);
+        let log_frames = ids(&actions);
+        sent += log_frames.len();
+        if let Some(&id) = log_frames.last() {
+            owner.timed_out(id);
+        }
+        if actions
+            .iter()
+            .any(|action| matches!(action, OwnerAction::AskLogEnd { .. }))
+        {
+            question += 1;
+            owner.log_end(question, 41, last(5, 11, 0));
+        }
+        now_ns += MS;
+    }
+    assert!((2..100).contains(&sent), "{sent} frames in 10 s");
+}
+
 #[test]
 fn what_the_journal_has_lost_is_marked_as_a_gap() {
     let mut journal = journal(64);

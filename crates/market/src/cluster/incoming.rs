@@ -274,6 +274,10 @@ impl Remote {
                 }
             }
             EdgeEvent::OwnerBack => self.revive(market),
+            EdgeEvent::ReignVanished { epoch } => {
+                let text = "a reign was announced and nothing came of it; the former owner goes on";
+                warn!(source = name, epoch, "{text}");
+            }
         }
     }
 

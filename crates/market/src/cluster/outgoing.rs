@@ -170,9 +170,9 @@ impl Outgoing {
     }
 
     /// Ends a reign whose time is over, while there is no link.
-    pub(super) fn turn_without_link(&mut self, market: &Market, now_ns: u64) {
+    pub(super) fn turn_without_link(&mut self, stream: Stream<'_>, now_ns: u64) {
         self.lease.expire(now_ns);
-        self.follow_lease(market, now_ns);
+        self.follow_lease(stream, now_ns);
     }
 
     /// Asks whether the stream of snapshots has all pages: an operator may have deleted some.
