@@ -444,6 +444,17 @@ impl Core {
         self.epoll.upgrade().ok_or(Error::NotSocket)
     }
 
+    /// A poller has found the epoll readable. Where nothing but the bell can be in it, it is not
+    /// looked at for a bell that does not ring; but the thread that rang may have been interrupted
+    /// before it could say that the event is there to take out.
+    pub(crate) fn was_polled(&self) {
+        let mut state = self.lock();
+        if state.descriptors == 0 && self.polled.get().is_none() {
+            self.signal.was_found();
+            state.answer_bell();
+        }
+    }
+
     /// What programs wait for by themselves.
     pub(crate) fn polled_epoll(&self) -> Result<Arc<SocketEpoll>, Error> {
         let mut state = self.enter()?;
