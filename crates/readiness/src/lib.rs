@@ -1,5 +1,6 @@
-//! Notifications of the operating system: readiness of descriptors, forks of the process, which
-//! threads handle its signals, and how threads are scheduled.
+//! Notifications of the operating system: readiness of descriptors, bytes that a peer has not
+//! acknowledged, forks of the process, which threads handle its signals, and how threads are
+//! scheduled.
 //!
 //! Epoll waits work on every kernel. `epoll_pwait2`, since Linux 5.11, has a resolution of 1 ns.
 //! Older kernels, valgrind 3.19 and some sandboxes do not have it. There `epoll_wait` waits in
@@ -161,6 +162,22 @@ pub fn poll_releasing(
     usize::try_from(found).map_err(|_| last_error())
 }
 
+/// Returns the number of bytes that a TCP socket has sent, or has still to send, and that its peer
+/// has not acknowledged. A connection that was shut down for writing counts one more until the peer
+/// has acknowledged that.
+///
+/// # Errors
+/// `socket` is not a socket.
+pub fn unacknowledged_bytes(socket: impl AsFd) -> Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the call writes an `int` to where the pointer points.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
+    match result {
+        0 => Ok(usize::try_from(bytes).unwrap_or_default()),
+        _ => Err(last_error()),
+    }
+}
+
 fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)
 }
@@ -315,6 +332,31 @@ mod tests {
         for (tv_sec, tv_nsec, expected_ms) in cases {
             assert_eq!(rounded_up_ms(&Timespec { tv_sec, tv_nsec }), expected_ms);
         }
+    }
+
+    #[test]
+    fn bytes_that_a_peer_has_no_room_for_are_not_acknowledged() {
+        use std::io::{Read, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its number");
+        let mut sender = std::net::TcpStream::connect(address).expect("a connection");
+        let (mut peer, _) = listener.accept().expect("its other end");
+        assert_eq!(unacknowledged_bytes(&sender), Ok(0));
+        sender.set_nonblocking(true).expect("a setting");
+        let mut sent = 0;
+        while let Ok(count) = sender.write(&[1; 65_536]) {
+            sent += count;
+        }
+        assert_ne!(unacknowledged_bytes(&sender), Ok(0));
+        sender.shutdown(std::net::Shutdown::Write).expect("an end");
+        let read = peer.read_to_end(&mut Vec::new());
+        assert_eq!(read.ok(), Some(sent));
+        drop(peer);
+        while unacknowledged_bytes(&sender) != Ok(0) {
+            std::thread::yield_now();
+        }
+        let bell = eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
+        assert!(unacknowledged_bytes(&bell).is_err());
     }
 
     #[test]

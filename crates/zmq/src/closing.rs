@@ -2,6 +2,7 @@
 
 use crate::endpoint::{Loss, Phase, Role};
 use crate::monitor::{Ends, Event};
+use crate::parting::Partings;
 use crate::peer::{Link, Peer};
 use crate::slab::{Key, Slab};
 use crate::state::{State, Timer};
@@ -56,12 +57,12 @@ impl State {
         debug_assert!(self.handshakes.len() <= most, "handshakes have their bound");
     }
 
-    /// Whether nothing is left to be sent.
+    /// Whether nothing is left to be sent, and the peers have what was.
     pub(crate) fn is_over(&mut self) -> bool {
         for key in self.peers.keys() {
             self.flush(key);
         }
-        self.peers.values().all(Peer::is_flushed)
+        self.peers.values().all(Peer::is_flushed) && self.have_all_parted()
     }
 
     /// Everything goes, sent or not.
@@ -90,6 +91,7 @@ impl State {
         if is_any_early {
             self.inproc.forget_given_up();
         }
+        self.drop_partings();
         debug_assert!(self.peers.values().next().is_none(), "every peer is gone");
         debug_assert!(
             self.endpoints.values().next().is_none(),
@@ -199,6 +201,7 @@ impl State {
         self.epoll = None;
         self.peers = Slab::new();
         self.endpoints = Slab::new();
+        self.partings = Partings::default();
         self.timers.clear();
         self.pipes.clear();
         self.readable.clear();

@@ -56,6 +56,9 @@ impl State {
         self.resume_reading(key);
         if linger_ms > 0 {
             let deadline_ns = self.now_ns + linger_ms as u64 * 1_000_000;
+            if let Some(peer) = self.peers.get_mut(key) {
+                peer.leave_ns = deadline_ns;
+            }
             self.set_timer(deadline_ns, Timer::Leave(key));
         }
         if let Some(name) = freed {

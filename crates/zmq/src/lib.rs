@@ -66,6 +66,7 @@ mod option_kinds;
 mod option_table;
 mod options;
 pub mod own_options;
+mod parting;
 mod peer;
 mod pipe;
 
@@ -102,6 +103,7 @@ mod tasks;
 mod topic_queue;
 mod transmit;
 mod transport;
+mod turn;
 mod udp;
 mod upstream;
 

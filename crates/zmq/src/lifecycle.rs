@@ -468,6 +468,7 @@ impl State {
         let origin = peer.origin;
         let is_leaving = peer.is_leaving;
         let options = Arc::clone(&peer.options);
+        let leave_ns = peer.leave_ns;
         let was_ready = peer.identity.take().is_some();
         peer.zap = None;
         let mut link = std::mem::replace(&mut peer.link, Link::None);
@@ -483,19 +484,10 @@ impl State {
         peer.backlog.drop_begun();
         let mut pipe = None;
         let had_link = match link {
-            Link::Stream(mut link) => {
-                link.say_goodbye();
-                if link.is_active {
-                    self.forget_ring(key);
-                }
-                self.unwatch_descriptor(&*link);
-                debug_assert!(
-                    self.writes_watched >= usize::from(link.interest.write),
-                    "each watched write is counted"
-                );
-                self.writes_watched -= usize::from(link.interest.write);
+            Link::Stream(link) => {
                 let descriptor = link.raw_descriptor();
-                drop(link);
+                let deadline_ns = self.parting_deadline_ns(loss, was_ready, leave_ns);
+                self.let_link_go(key, *link, deadline_ns);
                 Some(descriptor)
             }
             Link::Datagrams(link) => {
@@ -596,6 +588,9 @@ impl State {
                 Timer::Accept(endpoint) => self.resume_accepting(endpoint),
                 Timer::Connect(endpoint) => self.connect_timeout(endpoint),
                 Timer::Leave(key) => self.end_leaving(key),
+                Timer::Part(key) => self.look_at_parting(key),
+                // Who closes looks then.
+                Timer::Acknowledge => {}
                 Timer::Linger => self.drop_everything(),
             }
         }

@@ -47,6 +47,8 @@ pub(crate) struct Peer {
     pub(crate) is_gone: bool,
     /// Its endpoint is undone; what it is owed is still to be sent.
     pub(crate) is_leaving: bool,
+    /// Until when it may be owed something then; `u64::MAX`: indefinitely.
+    pub(crate) leave_ns: u64,
     /// Its connection, while it is not listened to.
     pub(crate) muted: Option<Box<Muted>>,
     /// What ZAP is being asked about it.
@@ -132,6 +134,7 @@ impl Peer {
             machine_timer_ns: u64::MAX,
             is_gone: false,
             is_leaving: false,
+            leave_ns: u64::MAX,
             muted: None,
             zap: None,
             identity: None,

@@ -42,10 +42,11 @@ impl Signal {
             // Against the fences in `listen` and `fall_asleep`: who sleeps from then on has seen
             // `raised`, or we see that it sleeps.
             fence(Ordering::SeqCst);
+            // Before the write: who is woken may take this thread's processor from it.
+            self.rung_on.store(processor(), Ordering::Relaxed);
             if !self.is_awake.load(Ordering::Relaxed) {
                 self.write();
             }
-            self.rung_on.store(processor(), Ordering::Relaxed);
         }
     }
 
@@ -53,6 +54,12 @@ impl Signal {
     /// cannot come while it stays awake.
     pub(crate) fn is_beside_ringer(&self) -> bool {
         self.rung_on.load(Ordering::Relaxed) == processor()
+    }
+
+    /// As `write` of a thread that is interrupted before its end.
+    #[cfg(test)]
+    pub(crate) fn write_unfinished(&self) {
+        self.descriptor.write();
     }
 
     /// Puts the event into the epoll.

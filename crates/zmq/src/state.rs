@@ -25,6 +25,7 @@ use crate::manual::Manual;
 use crate::message::Message;
 use crate::monitor::Monitor;
 use crate::options::Options;
+use crate::parting::Partings;
 use crate::peer::{Link, Peer};
 use crate::shared::Rings;
 use crate::signal::Signal;
@@ -126,6 +127,8 @@ pub(crate) struct State {
     pub(crate) muted: Vec<Key>,
     /// Peers that a ZAP handler is asked about.
     pub(crate) inquiries: Vec<Key>,
+    /// Connections that were ended from here, until their peers have what was sent last.
+    pub(crate) partings: Partings,
     /// Tasks that wait for something to receive, or for room to send.
     pub(crate) tasks: Tasks,
     /// Long messages gather: the kernel does not keep up.
@@ -211,6 +214,10 @@ pub(crate) enum Timer {
     Connect(Key),
     /// To give up what a leaving peer is still owed.
     Leave(Key),
+    /// To close a connection whose peer does not end it.
+    Part(Key),
+    /// To ask whether peers have what was sent last. The kernel does not tell.
+    Acknowledge,
     Linger,
 }
 
@@ -291,6 +298,7 @@ impl State {
             patience,
             muted: Vec::new(),
             inquiries: Vec::new(),
+            partings: Partings::default(),
             tasks: Tasks::default(),
             is_pressed: false,
             reads_left: 0,
@@ -395,42 +403,37 @@ pub(crate) enum Token {
     Flag,
     Peer(Key),
     Endpoint(Key),
+    /// A connection that was ended from here.
+    Parting(Key),
 }
 
 impl Token {
     const PEER: u64 = 1 << 62;
     const ENDPOINT: u64 = 2 << 62;
+    const PARTING: u64 = 3 << 62;
     const FLAG: u64 = 1;
 
     pub(crate) fn to_bits(self) -> u64 {
-        match self {
-            Token::Signal => 0,
-            Token::Flag => Token::FLAG,
-            Token::Peer(key) => {
-                debug_assert!(
-                    key.to_bits() < Token::PEER,
-                    "a key leaves two bits for its kind"
-                );
-                Token::PEER | key.to_bits()
-            }
-            Token::Endpoint(key) => {
-                debug_assert!(
-                    key.to_bits() < Token::PEER,
-                    "a key leaves two bits for its kind"
-                );
-                Token::ENDPOINT | key.to_bits()
-            }
-        }
+        let (kind, key) = match self {
+            Token::Signal => return 0,
+            Token::Flag => return Token::FLAG,
+            Token::Peer(key) => (Token::PEER, key),
+            Token::Endpoint(key) => (Token::ENDPOINT, key),
+            Token::Parting(key) => (Token::PARTING, key),
+        };
+        let bits = key.to_bits();
+        debug_assert!(bits < Token::PEER, "a key leaves two bits for its kind");
+        kind | bits
     }
 
     pub(crate) fn from_bits(bits: u64) -> Token {
-        debug_assert!(bits >> 62 <= 2, "a token is of one of three kinds");
         let key = Key::from_bits(bits & (Token::PEER - 1));
         match bits >> 62 {
             0 if bits == Token::FLAG => Token::Flag,
             0 => Token::Signal,
             1 => Token::Peer(key),
-            _ => Token::Endpoint(key),
+            2 => Token::Endpoint(key),
+            _ => Token::Parting(key),
         }
     }
 }

@@ -7,7 +7,7 @@ mod spares;
 mod websocket;
 
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use tidewire_rings::Wants;
@@ -461,6 +461,15 @@ impl StreamLink {
             && machine.outgoing().is_empty()
         {
             *machine.outgoing() = Vec::new();
+        }
+    }
+
+    /// Its descriptor, if it is a connection over TCP.
+    pub(crate) fn into_tcp(self) -> Option<OwnedFd> {
+        match self.carrier {
+            // Only there a peer has an address.
+            Carrier::Kernel(descriptor) if self.peer_ip.is_some() => Some(descriptor),
+            Carrier::Kernel(_) | Carrier::Shared(_) => None,
         }
     }
 

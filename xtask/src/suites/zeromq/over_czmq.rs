@@ -28,8 +28,8 @@ pub(super) const MALAMUTE: Suite<Bindings> = Suite {
     rival: Bindings::libzmq_version,
     not_run: "nothing is left out. It is built with its drafts, among which are the tests of its private classes. Each \
         test runs up to 10 times until it passes: `mlm_client` expects that what a client sends before another subscribes is \
-        dealt with before, though these go through two sockets. On a busy machine (load 20) it passed in 11 of 15 runs \
-        with libzmq and in 6 of 15 here.",
+        dealt with before, though these go through two sockets. On a busy machine (load 28) messages of before came in \
+        21 of 400 rounds with libzmq and in 45 of 400 here; none was lost or out of order in either.",
 };
 
 /// Builds a program of the project `zeromq` with CZMQ.
