@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use tidewire_fanout::{FanoutConfig, Post, Publication, Topics};
+use tidewire_fanout::{ChangedNames, FanoutConfig, Post, Publication, SharedKeys, Topics};
 use tidewire_keyspace::Mount;
 use tidewire_lane::{MailSender, Mailboxes};
-use tidewire_market::{BarMount, Market, MarketConfig};
+use tidewire_market::{BarMount, Market, MarketConfig, RemoteBoard, SharedTopics};
 use tidewire_plant::{Plant, PlantMail, PlantOptions};
 use tidewire_redis::{RedisConfig, RedisMail, Server};
 use tidewire_web::websocket::Origins;
@@ -68,6 +68,8 @@ pub struct Hub {
     pub market: Arc<Market>,
     /// Plant tags, if a plant is mounted.
     pub plant: Option<Arc<Plant>>,
+    /// Live keys that other hubs get, and topics of theirs, if the hub is in a cluster.
+    pub shared: Option<SharedTopics>,
     /// Publications on their way to subscribers.
     pub post: Arc<Post>,
     /// Market topics and plant tags.
@@ -83,6 +85,15 @@ pub struct Hub {
     /// Requests that the ROUTER socket has answered, and those that it has refused.
     pub(crate) zmq_requests: [AtomicU64; 2],
     mailboxes: Mailboxes<Mail>,
+}
+
+/// Joins the keys and the board of other hubs' topics.
+fn share(server: &Arc<Server>, board: Arc<RemoteBoard>) -> SharedTopics {
+    let names = Arc::new(ChangedNames::default());
+    server.share_keys(names.clone());
+    let keys: Arc<dyn SharedKeys> = server.clone();
+    board.join(Arc::downgrade(&keys));
+    SharedTopics { keys, names, board }
 }
 
 /// Messages between lanes.
@@ -125,7 +136,13 @@ impl Hub {
             let sender = MailSender::new(mailboxes.clone());
             Arc::new(Plant::new(options, post.clone(), sender))
         });
-        let mut mounts: Vec<Arc<dyn Mount>> = vec![market.board.clone()];
+        let remote = config.market.cluster.as_ref().map(|_| {
+            let prefixes = config.redis.live_prefixes.iter();
+            RemoteBoard::new(prefixes.map(|prefix| (prefix.clone(), None)).collect())
+        });
+        // Before the others: a topic of another hub is seen where it claims its name.
+        let mut mounts: Vec<Arc<dyn Mount>> = remote.iter().flat_map(RemoteBoard::mounts).collect();
+        mounts.push(market.board.clone());
         mounts.extend(BarMount::all(&market.bars).map(|mount| Arc::new(mount) as Arc<dyn Mount>));
         mounts.extend(plant.iter().map(|plant| plant.clone() as Arc<dyn Mount>));
         let topics = Arc::new(Topics {
@@ -143,6 +160,7 @@ impl Hub {
             MailSender::new(mailboxes.clone()),
         );
         let hub = Arc::new(Self {
+            shared: remote.map(|board| share(&server, board)),
             server,
             market: Arc::new(market),
             plant,

@@ -10,17 +10,20 @@
 //! ```
 
 mod config;
+mod follower;
 mod incoming;
 mod outgoing;
 pub(crate) mod own;
 mod requests;
 mod status;
 mod subjects;
+mod topics;
 
 pub use config::{ClusterConfig, ClusterName, NameError};
 pub use status::{
     ClusterStatus, Incoming as ReceivedSource, Outgoing as OwnSource, Shown as ClusterFigures,
 };
+pub use topics::{SharedTopics, TopicsCluster};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +40,7 @@ use incoming::Incoming;
 use outgoing::Outgoing;
 use requests::{Request, Requests};
 use status::Shown;
-use subjects::{Kind, parse, received};
+use subjects::{Kind, Subjects, parse, received};
 
 /// Longest delay until a request to stop is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -138,7 +141,10 @@ impl Work {
     ) -> Self {
         let session = market.journal.lock().session();
         let source = config.source.as_ref();
-        let outgoing = source.map(|source| Outgoing::new(config, source, session, 0));
+        let outgoing = source.map(|source| {
+            let subjects = Subjects::new(&config.name, source.as_str());
+            Outgoing::new(config, subjects, session, 0)
+        });
         for subject in received(&config.name, &config.receive) {
             link.subscribe(&subject);
         }
@@ -182,7 +188,7 @@ impl Work {
         }
         let times = self.times();
         if let Some(outgoing) = &mut self.outgoing {
-            outgoing.end(&self.market, (&self.link, &mut self.requests), times);
+            outgoing.end(&*self.market, (&self.link, &mut self.requests), times);
         }
     }
 
@@ -217,7 +223,7 @@ impl Work {
                     .is_told
                     .swap(false, Ordering::AcqRel);
             }
-            more = outgoing.turn(&self.market, link, times);
+            more = outgoing.turn(&*self.market, link, times);
         }
         let link = (&self.link, &mut self.requests);
         self.incoming.turn(link, times.now_ns);

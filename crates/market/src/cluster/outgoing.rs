@@ -11,7 +11,7 @@ use tidewire_feed::server::Relay;
 use tidewire_nats::{Answer, Expectation, Link, Storing, StreamSettings};
 use tracing::{info, warn};
 
-use super::config::{ClusterConfig, ClusterName};
+use super::config::ClusterConfig;
 use super::own::OwnTopics;
 use super::requests::{Request, Requests};
 use super::status::Outgoing as Figures;
@@ -45,6 +45,41 @@ pub(super) struct Outgoing {
     deposed_by: u64,
 }
 
+/// What is published: a stream, and the records of its snapshot.
+pub(super) trait Stream {
+    /// Begins a reign.
+    fn begin(&self, config: OwnerConfig, now_ns: u64) -> Owner;
+
+    /// Appends what is due. Returns whether more is ready.
+    fn produce(&self, owner: &mut Owner, times: Times, actions: &mut Vec<OwnerAction>) -> bool;
+}
+
+impl Stream for Market {
+    fn begin(&self, config: OwnerConfig, now_ns: u64) -> Owner {
+        let own = own(self);
+        let journal = self.journal.lock();
+        Owner::new(config, &Relay::new(&journal, &own), now_ns)
+    }
+
+    fn produce(&self, owner: &mut Owner, times: Times, actions: &mut Vec<OwnerAction>) -> bool {
+        let own = own(self);
+        let mut more = true;
+        for _ in 0..SLICES_A_TURN {
+            let journal = self.journal.lock();
+            let reader = Relay::new(&journal, &own);
+            more = owner.produce_some(&reader, times.now_ns, FRAMES_A_SLICE, actions);
+            drop(journal);
+            if !more {
+                break;
+            }
+        }
+        let journal = self.journal.lock();
+        let reader = (&Relay::new(&journal, &own), &*self.board);
+        more |= owner.produce_snapshot(reader, times, ENTRIES_A_SLICE, actions);
+        more
+    }
+}
+
 /// The streams of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Streams {
@@ -58,13 +93,13 @@ enum Streams {
 impl Outgoing {
     pub(super) fn new(
         config: &ClusterConfig,
-        source: &ClusterName,
+        subjects: Subjects,
         session: u32,
         now_ns: u64,
     ) -> Self {
         let mark = format!("{{\"hub\":\"{}\",\"session\":{session}}}", config.hub);
         Self {
-            subjects: Subjects::new(&config.name, source.as_str()),
+            subjects,
             origin: origin(config.hub.as_str()),
             mark: mark.into(),
             streams: Streams::Due(now_ns),
@@ -90,7 +125,7 @@ impl Outgoing {
     /// Does what is due. Returns whether more is ready.
     pub(super) fn turn(
         &mut self,
-        market: &Market,
+        stream: &impl Stream,
         (link, requests): (&Link, &mut Requests),
         times: Times,
     ) -> bool {
@@ -101,9 +136,9 @@ impl Outgoing {
             _ => return false,
         }
         self.lease.handle_timeout(now_ns);
-        self.follow_lease(market, now_ns);
+        self.follow_lease(stream, now_ns);
         self.ask_for_lease(link, requests);
-        let more = self.produce(market, times);
+        let more = self.produce(stream, times);
         self.publish(link, requests);
         self.note_end();
         more
@@ -160,19 +195,16 @@ impl Outgoing {
     }
 
     /// Begins or ends a reign as the lease says.
-    fn follow_lease(&mut self, market: &Market, now_ns: u64) {
+    fn follow_lease(&mut self, stream: &impl Stream, now_ns: u64) {
         while let Some(event) = self.lease.next_event() {
             match event {
                 LeaseEvent::Acquired { epoch } => {
                     info!(source = %self.source(), epoch, "this hub owns the source now");
-                    let own = own(market);
-                    let journal = market.journal.lock();
                     let config = OwnerConfig {
                         origin: self.origin,
                         ..OwnerConfig::of(epoch)
                     };
-                    let reader = Relay::new(&journal, &own);
-                    self.owner = Some(Owner::new(config, &reader, now_ns));
+                    self.owner = Some(stream.begin(config, now_ns));
                 }
                 LeaseEvent::Lost => {
                     warn!(source = %self.source(), "this hub does not own the source any more");
@@ -213,25 +245,11 @@ impl Outgoing {
         }
     }
 
-    fn produce(&mut self, market: &Market, times: Times) -> bool {
-        let Some(owner) = &mut self.owner else {
-            return false;
-        };
-        let own = own(market);
-        let mut more = true;
-        for _ in 0..SLICES_A_TURN {
-            let journal = market.journal.lock();
-            let reader = Relay::new(&journal, &own);
-            more = owner.produce_some(&reader, times.now_ns, FRAMES_A_SLICE, &mut self.actions);
-            drop(journal);
-            if !more {
-                break;
-            }
+    fn produce(&mut self, stream: &impl Stream, times: Times) -> bool {
+        match &mut self.owner {
+            Some(owner) => stream.produce(owner, times, &mut self.actions),
+            None => false,
         }
-        let journal = market.journal.lock();
-        let reader = (&Relay::new(&journal, &own), &*market.board);
-        more |= owner.produce_snapshot(reader, times, ENTRIES_A_SLICE, &mut self.actions);
-        more
     }
 
     fn publish(&mut self, link: &Link, requests: &mut Requests) {
@@ -384,13 +402,13 @@ impl Outgoing {
     /// Gives the source up in order, at the hub's end: what is left is published.
     pub(super) fn end(
         &mut self,
-        market: &Market,
+        stream: &impl Stream,
         (link, requests): (&Link, &mut Requests),
         times: Times,
     ) {
         if let Some(owner) = &mut self.owner {
             owner.end();
-            self.produce(market, times);
+            self.produce(stream, times);
             self.publish(link, requests);
         }
         self.lease.end();
@@ -427,7 +445,7 @@ impl Outgoing {
     }
 
     fn source(&self) -> &str {
-        self.config.source.as_ref().map_or("", ClusterName::as_str)
+        self.subjects.source()
     }
 }
 
