@@ -139,8 +139,9 @@ def test_a_key_that_expires_at_its_hub_is_gone_at_the_edge(servers, hub_of):
     nats = servers()
     owner, edge = hub_of("a", nats), hub_of("b", nats, share=())
     with client(owner) as keys:
-        keys.set("live:short", "1", px=300)
+        keys.set("live:short", "1")
         wait_for(edge, "live:short", b"1")
+        keys.pexpire("live:short", 100)
         wait_for(edge, "live:short", None)
         # And what is not a string comes as its subscribers get it.
         keys.hset("live:hash", mapping={"a": "1"})
@@ -189,9 +190,9 @@ def test_each_hub_gives_its_own_keys_and_none_gives_anothers(servers, hub_of):
     with client(hubs["c"]) as keys:
         for command in [("DEL", "live:b"), ("APPEND", "live:b", "x"), ("EXPIRE", "live:b", "9"),
                         ("RENAME", "live:c", "live:b"), ("SET", "live:b", "x", "EX", "9")]:
-            with pytest.raises(redis.ResponseError, match="READONLY"):
+            with pytest.raises(redis.ReadOnlyError, match="another hub"):
                 keys.execute_command(*command)
-        with pytest.raises(redis.ResponseError, match="READONLY"):
+        with pytest.raises(redis.ReadOnlyError):
             keys.publish("live:b", "x")
     for hub in hubs.values():
         wait_for(hub, "live:b", b"b")
@@ -303,7 +304,7 @@ def test_keys_that_are_loaded_stay_the_hubs_own(servers, hub_of, tmp_path):
     nats = servers()
     folder = tmp_path / "data"
     folder.mkdir()
-    files = ("--dir", folder, "--appendonly", "yes")
+    files = ("--", "--dir", folder, "--appendonly", "yes")
     first = hub_of("a", nats, *files)
     with client(first) as keys:
         keys.set("live:x", "of a")

@@ -42,7 +42,7 @@ mod renewal;
 mod scan;
 
 mod shared;
-pub use shared::{Changed, ChangedNames, SharedKeys};
+pub use shared::{Changed, ChangedNames, SharedKeys, SharedTags, TagParts, TagView, TagViews};
 
 mod subscriptions;
 pub use subscriptions::{Kind, Route, Subscriptions};

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
+use tidewire_resp::Writer;
 
 /// The live keys of a hub, for the thread that shares them with other hubs. It locks shards, so no
 /// lane may wait for that thread.
@@ -23,6 +24,61 @@ pub trait SharedKeys: fmt::Debug + Send + Sync {
     /// Changes the topic of another hub under the lock of its name. `change` is told whether this
     /// hub has a key of this name, and returns whether subscribers must hear of the change.
     fn change_remote(&self, name: &[u8], change: &mut dyn FnMut(bool) -> bool);
+}
+
+/// The state of a plant tag, as hubs tell each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TagParts<'a> {
+    /// The name, with its prefix.
+    pub name: &'a [u8],
+    /// The code of the type, and whether it is an array.
+    pub data_type: (u16, bool),
+    /// The type of the value's bytes.
+    pub value_kind: u8,
+    /// The value, as the plant's protocol encodes it.
+    pub value: &'a [u8],
+    /// Whether the value is no longer current.
+    pub is_stale: bool,
+    /// The OPC quality word.
+    pub quality: u16,
+    /// The plant's status of the tag.
+    pub status: u32,
+    /// Time of measurement, FILETIME.
+    pub source_time: i64,
+    /// Time of receipt, nanoseconds since the UNIX epoch.
+    pub receive_time_ns: u64,
+    /// Sequence of the change.
+    pub sequence: u64,
+}
+
+/// The tags of a plant, for the thread that shares them with other hubs.
+pub trait SharedTags: fmt::Debug + Send + Sync {
+    /// Appends the names of tags that have a value and are wanted.
+    fn tag_names(&self, wanted: &dyn Fn(&[u8]) -> bool, names: &mut Vec<Arc<[u8]>>);
+
+    /// Passes the state of a tag to `show`; `None` if it has no value yet.
+    fn tag_state(&self, name: &[u8], show: &mut dyn FnMut(Option<&TagParts<'_>>));
+}
+
+/// A plant tag of another hub, as clients see it. `is_lost`: its hub is not heard.
+pub trait TagView: fmt::Debug + Send + Sync {
+    /// Appends the value as GET returns it; returns false for an array.
+    fn bare(&self, out: &mut Vec<u8>) -> bool;
+
+    /// Replies the elements of an array; returns false for another value.
+    fn reply_elements(&self, reply: &mut Writer<'_>) -> bool;
+
+    /// Passes its fields to `fields`, in order.
+    fn fields(&self, is_lost: bool, fields: &mut dyn FnMut(&[u8], &[u8]));
+
+    /// Appends its JSON.
+    fn json(&self, is_lost: bool, out: &mut Vec<u8>);
+}
+
+/// Makes what clients see of tags of other hubs.
+pub trait TagViews: fmt::Debug + Send + Sync {
+    /// Returns the tag with this state; `None` if its name is none of a tag.
+    fn view(&self, parts: &TagParts<'_>) -> Option<Arc<dyn TagView>>;
 }
 
 /// The names of own topics that have changed since the last look. Noting a name waits for nothing

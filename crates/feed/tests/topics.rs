@@ -60,14 +60,16 @@ fn a_tag_a_removal_and_a_stamp() {
         status: 3,
         source_time: 4,
         receive_time_ns: 6,
+        data_type: 0x0809,
+        is_array: true,
     };
     let whole = [&tag.to_bytes()[..], &[7, 0, 0, 0]].concat();
-    let bytes = "4a 00 0000 01020304 0500000000000000 1c000000 00000000
-        c000 02 01 03000000 0400000000000000 0600000000000000 07000000
-        000000000000000000000000";
+    let bytes = "4a 00 0000 01020304 0500000000000000 24000000 00000000
+        c000 02 03 03000000 0400000000000000 0600000000000000 0908 000000000000 07000000
+        00000000";
     assert_eq!(parts(TopicKind::Tag, &whole), [hex(bytes)]);
     assert_eq!(TagHead::decode(&whole), Some((tag, &[7, 0, 0, 0][..])));
-    assert_eq!(TagHead::decode(&whole[..23]), None);
+    assert_eq!(TagHead::decode(&whole[..31]), None);
     let gone = Deletion {
         topic: 1,
         time_ns: 2,

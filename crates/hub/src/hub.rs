@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use tidewire_fanout::{ChangedNames, FanoutConfig, Post, Publication, SharedKeys, Topics};
+use tidewire_fanout::{
+    ChangedNames, FanoutConfig, Post, Publication, SharedKeys, SharedTags, Topics,
+};
 use tidewire_keyspace::Mount;
 use tidewire_lane::{MailSender, Mailboxes};
 use tidewire_market::{BarMount, Market, MarketConfig, RemoteBoard, SharedTopics};
-use tidewire_plant::{Plant, PlantMail, PlantOptions};
+use tidewire_plant::{PLANT_PREFIX, Plant, PlantMail, PlantOptions, RemoteTags};
 use tidewire_redis::{RedisConfig, RedisMail, Server};
 use tidewire_web::websocket::Origins;
 
@@ -87,13 +89,26 @@ pub struct Hub {
     mailboxes: Mailboxes<Mail>,
 }
 
-/// Joins the keys and the board of other hubs' topics.
-fn share(server: &Arc<Server>, board: Arc<RemoteBoard>) -> SharedTopics {
+/// Joins keys, tags and the board of other hubs' topics.
+fn share(
+    server: &Arc<Server>,
+    plant: Option<&Arc<Plant>>,
+    board: Arc<RemoteBoard>,
+) -> SharedTopics {
     let names = Arc::new(ChangedNames::default());
     server.share_keys(names.clone());
+    if let Some(plant) = plant {
+        plant.share_tags(names.clone());
+    }
     let keys: Arc<dyn SharedKeys> = server.clone();
     board.join(Arc::downgrade(&keys));
-    SharedTopics { keys, names, board }
+    SharedTopics {
+        keys,
+        tags: plant.map(|plant| plant.clone() as Arc<dyn SharedTags>),
+        views: Arc::new(RemoteTags),
+        names,
+        board,
+    }
 }
 
 /// Messages between lanes.
@@ -137,8 +152,10 @@ impl Hub {
             Arc::new(Plant::new(options, post.clone(), sender))
         });
         let remote = config.market.cluster.as_ref().map(|_| {
+            let own = plant.clone().map(|plant| plant as Arc<dyn Mount>);
             let prefixes = config.redis.live_prefixes.iter();
-            RemoteBoard::new(prefixes.map(|prefix| (prefix.clone(), None)).collect())
+            let prefixes = prefixes.map(|prefix| (prefix.clone(), None));
+            RemoteBoard::new(prefixes.chain([(PLANT_PREFIX.to_vec(), own)]).collect())
         });
         // Before the others: a topic of another hub is seen where it claims its name.
         let mut mounts: Vec<Arc<dyn Mount>> = remote.iter().flat_map(RemoteBoard::mounts).collect();
@@ -160,7 +177,7 @@ impl Hub {
             MailSender::new(mailboxes.clone()),
         );
         let hub = Arc::new(Self {
-            shared: remote.map(|board| share(&server, board)),
+            shared: remote.map(|board| share(&server, plant.as_ref(), board)),
             server,
             market: Arc::new(market),
             plant,

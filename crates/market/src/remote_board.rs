@@ -9,8 +9,9 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
-use tidewire_fanout::{GONE, SharedKeys};
+use tidewire_fanout::{GONE, SharedKeys, TagView};
 use tidewire_keyspace::{Bare, Mount};
+use tidewire_resp::Writer;
 
 /// A hub whose topics are received.
 #[derive(Debug)]
@@ -28,12 +29,21 @@ pub struct RemoteTopic {
     pub hub: Arc<RemoteHub>,
     /// The value, as its subscribers get it.
     pub value: Arc<[u8]>,
+    /// The plant tag that it is, if it is one.
+    pub tag: Option<Arc<dyn TagView>>,
     /// Time of the change at the hub, nanoseconds since the UNIX epoch.
     pub time_ns: u64,
     /// When it came, nanoseconds since the UNIX epoch.
     pub receive_time_ns: u64,
     /// Sequence in the hub's stream.
     pub sequence: u64,
+}
+
+impl RemoteTopic {
+    /// Returns whether its hub is not heard, or has ended.
+    pub fn is_lost(&self) -> bool {
+        self.hub.is_stale.load(Ordering::Relaxed)
+    }
 }
 
 /// The topics of other hubs, by the prefixes of their names.
@@ -212,6 +222,10 @@ impl Mount for RemoteMount {
         let Some(place) = self.find(key) else {
             return false;
         };
+        if let Some(tag) = &place.topic.tag {
+            tag.json(place.topic.is_lost(), out);
+            return true;
+        }
         let value = &place.topic.value;
         out.extend_from_slice(value);
         let rest = value.strip_prefix(GONE);
@@ -230,14 +244,18 @@ impl Mount for RemoteMount {
         let Some(Place { topic, .. }) = self.find(key) else {
             return false;
         };
+        if let Some(tag) = &topic.tag {
+            tag.fields(topic.is_lost(), fields);
+            fields(b"hub", topic.hub.name.as_bytes());
+            return true;
+        }
         let mut number = itoa::Buffer::new();
         fields(b"value", &topic.value);
         fields(b"hub", topic.hub.name.as_bytes());
         fields(b"seq", number.format(topic.sequence).as_bytes());
         fields(b"ts", number.format(topic.time_ns).as_bytes());
         fields(b"recv_ts", number.format(topic.receive_time_ns).as_bytes());
-        let is_stale = topic.hub.is_stale.load(Ordering::Relaxed);
-        fields(b"stale", if is_stale { b"1" } else { b"0" });
+        fields(b"stale", if topic.is_lost() { b"1" } else { b"0" });
         true
     }
 
@@ -245,8 +263,18 @@ impl Mount for RemoteMount {
         let Some(place) = self.find(key) else {
             return Bare::Missing;
         };
-        out.extend_from_slice(&place.topic.value);
+        match &place.topic.tag {
+            None => out.extend_from_slice(&place.topic.value),
+            Some(tag) if tag.bare(out) => {}
+            Some(_) => return Bare::Other,
+        }
         Bare::Text
+    }
+
+    fn reply_elements(&self, key: &[u8], reply: &mut Writer<'_>) -> bool {
+        let place = self.find(key);
+        let tag = place.as_ref().and_then(|place| place.topic.tag.as_ref());
+        tag.is_some_and(|tag| tag.reply_elements(reply))
     }
 
     fn version(&self, key: &[u8]) -> u64 {
@@ -308,6 +336,7 @@ mod tests {
         Some(Arc::new(RemoteTopic {
             hub: Arc::new(hub),
             value: value.into(),
+            tag: None,
             time_ns: 1,
             receive_time_ns: 2,
             sequence: 3,

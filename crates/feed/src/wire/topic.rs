@@ -251,11 +251,15 @@ pub struct TagHead {
     pub source_time: u64,
     /// When the owner has received it, nanoseconds since the UNIX epoch.
     pub receive_time_ns: u64,
+    /// The code of the tag's type.
+    pub data_type: u16,
+    /// Whether the type is an array.
+    pub is_array: bool,
 }
 
 impl TagHead {
     /// Bytes on the wire.
-    pub const LENGTH: usize = 24;
+    pub const LENGTH: usize = 32;
 
     /// Decodes the head of a tag's value. Returns it and the value.
     pub fn decode(bytes: &[u8]) -> Option<(TagHead, &[u8])> {
@@ -267,6 +271,8 @@ impl TagHead {
             status: u32_at(head, 4),
             source_time: u64_at(head, 8),
             receive_time_ns: u64_at(head, 16),
+            data_type: u16::from_le_bytes([head[24], head[25]]),
+            is_array: head[3] & 2 != 0,
         };
         Some((decoded, value))
     }
@@ -276,10 +282,11 @@ impl TagHead {
         let mut bytes = [0; Self::LENGTH];
         put(&mut bytes, 0, self.quality.to_le_bytes());
         bytes[2] = self.value_kind;
-        bytes[3] = u8::from(self.is_stale);
+        bytes[3] = u8::from(self.is_stale) | u8::from(self.is_array) << 1;
         put(&mut bytes, 4, self.status.to_le_bytes());
         put(&mut bytes, 8, self.source_time.to_le_bytes());
         put(&mut bytes, 16, self.receive_time_ns.to_le_bytes());
+        put(&mut bytes, 24, self.data_type.to_le_bytes());
         bytes
     }
 }

@@ -1,4 +1,4 @@
-//! Topics beyond market data across hubs: `live:` keys.
+//! Topics beyond market data across hubs: `live:` keys and plant tags.
 //!
 //! One thread with a link of its own has it all, beside the thread of market data: it locks the
 //! shards of keys, and a script may hold those for long. No lane waits for it.
@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tidewire_cluster::Times;
-use tidewire_fanout::{ChangedNames, SharedKeys};
+use tidewire_fanout::{ChangedNames, SharedKeys, SharedTags, TagViews};
 use tidewire_lane::unix_ns;
 use tidewire_nats::{Event, Inbox, Link};
 use tracing::{info, warn};
@@ -35,7 +35,11 @@ use remote::Remote;
 pub struct SharedTopics {
     /// The live keys.
     pub keys: Arc<dyn SharedKeys>,
-    /// Names of them that have changed.
+    /// The tags of a plant, if this hub has one.
+    pub tags: Option<Arc<dyn SharedTags>>,
+    /// What clients see of tags of other hubs.
+    pub views: Arc<dyn TagViews>,
+    /// Names of keys and tags that have changed.
     pub names: Arc<ChangedNames>,
     /// Topics of other hubs.
     pub board: Arc<RemoteBoard>,

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tidewire_cluster::{OwnTopics, Owner, OwnerAction, OwnerConfig, Times};
-use tidewire_fanout::Changed;
-use tidewire_feed::wire::TopicKind;
+use tidewire_fanout::{Changed, TagParts};
+use tidewire_feed::wire::{TagHead, TopicKind};
 use tidewire_keyspace::glob;
 use tidewire_lane::unix_ns;
 use tidewire_nats::Link;
@@ -96,6 +96,9 @@ impl Own {
             let mut names: Vec<Arc<[u8]>> = self.topics.names().map(Arc::from).collect();
             let is_new = |name: &[u8]| self.is_shared(name) && self.topics.get(name).is_none();
             self.shared.keys.own_names(&is_new, &mut names);
+            if let Some(tags) = &self.shared.tags {
+                tags.tag_names(&is_new, &mut names);
+            }
             self.unsure = names.into();
         }
         for name in &changed.names {
@@ -117,15 +120,25 @@ impl Own {
             topics.remove(name, unix_ns());
             return;
         }
-        self.shared.keys.own_value(name, &mut |value| match value {
-            Some(value) if is_unsure && is_same(topics, name, value) => {}
+        let mut publish = |kind, value: Option<&[u8]>| match value {
+            Some(value) if is_unsure && topics.get(name) == Some((kind, value)) => {}
             Some(value) => {
-                topics.set(name, TopicKind::Value, value, unix_ns());
+                topics.set(name, kind, value, unix_ns());
             }
             None => {
                 topics.remove(name, unix_ns());
             }
-        });
+        };
+        match &self.shared.tags {
+            Some(tags) if name.starts_with(TAG_PREFIX) => tags.tag_state(name, &mut |parts| {
+                let bytes = parts.map(encoded);
+                publish(TopicKind::Tag, bytes.as_deref());
+            }),
+            _ => {
+                let mut publish_value = |value: Option<&[u8]>| publish(TopicKind::Value, value);
+                self.shared.keys.own_value(name, &mut publish_value);
+            }
+        }
     }
 
     /// Does what is due. Returns whether more is ready.
@@ -159,6 +172,20 @@ impl Own {
     }
 }
 
-fn is_same(topics: &OwnTopics, name: &[u8], value: &[u8]) -> bool {
-    topics.get(name) == Some((TopicKind::Value, value))
+/// What the names of plant tags begin with.
+const TAG_PREFIX: &[u8] = b"mx:";
+
+/// Returns a tag's state as other hubs get it.
+fn encoded(parts: &TagParts<'_>) -> Vec<u8> {
+    let head = TagHead {
+        quality: parts.quality,
+        value_kind: parts.value_kind,
+        is_stale: parts.is_stale,
+        status: parts.status,
+        source_time: parts.source_time as u64,
+        receive_time_ns: parts.receive_time_ns,
+        data_type: parts.data_type.0,
+        is_array: parts.data_type.1,
+    };
+    [&head.to_bytes()[..], parts.value].concat()
 }

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use foldhash::fast::RandomState;
 use tidewire_cluster::{EdgeEvent, EdgeOutput, TopicClient, TopicEvent};
+use tidewire_fanout::TagParts;
+use tidewire_feed::wire::{TagHead, TopicKind};
 use tidewire_lane::unix_ns;
 use tidewire_nats::{Answer, Link, Message};
 use tracing::{info, warn};
@@ -46,6 +48,7 @@ struct Change {
     name: Arc<[u8]>,
     hub: Arc<RemoteHub>,
     topic: Option<RemoteTopic>,
+    is_tag: bool,
 }
 
 impl Remote {
@@ -126,7 +129,8 @@ impl Remote {
                 hub.follower.act(source, action, (link, requests));
             }
         }
-        for change in std::mem::take(&mut self.changes) {
+        for mut change in std::mem::take(&mut self.changes) {
+            self.complete(&mut change);
             self.change(change);
         }
         turned.iter().for_each(|hub| self.turned(hub));
@@ -136,21 +140,56 @@ impl Remote {
     fn turned(&mut self, hub: &Arc<RemoteHub>) {
         let has = |topic: &Arc<RemoteTopic>| Arc::ptr_eq(&topic.hub, hub);
         let topics = self.topics.iter();
-        let shared = topics.filter(|(_, topics)| topics.len() > 1 && topics.iter().any(has));
-        let names: Vec<Arc<[u8]>> = shared.map(|(name, _)| name.clone()).collect();
+        // What subscribers of a tag get says whether it is stale.
+        let is_told = |topics: &Vec<Arc<RemoteTopic>>| {
+            topics.len() > 1 || topics.iter().any(|topic| topic.tag.is_some())
+        };
+        let told = topics.filter(|(_, topics)| is_told(topics) && topics.iter().any(has));
+        let names: Vec<Arc<[u8]>> = told.map(|(name, _)| name.clone()).collect();
         for name in &names {
             let shown = self.shared.board.topic(name);
-            if shown.is_none_or(|shown| {
-                self.best(name)
-                    .is_none_or(|best| !Arc::ptr_eq(&best, &shown))
-            }) {
+            let is_tag = shown.as_ref().is_some_and(|shown| shown.tag.is_some());
+            if is_tag
+                || shown.is_none_or(|shown| {
+                    self.best(name)
+                        .is_none_or(|best| !Arc::ptr_eq(&best, &shown))
+                })
+            {
                 self.show(name);
             }
         }
     }
 
+    /// Makes of a tag's state what clients see of it. A topic that is no tag is none of this name.
+    fn complete(&mut self, change: &mut Change) {
+        let Some(topic) = change.topic.as_mut().filter(|_| change.is_tag) else {
+            return;
+        };
+        let head = TagHead::decode(&topic.value);
+        topic.tag = head.and_then(|(head, value)| {
+            self.shared.views.view(&TagParts {
+                name: &change.name,
+                data_type: (head.data_type, head.is_array),
+                value_kind: head.value_kind,
+                value,
+                is_stale: head.is_stale,
+                quality: head.quality,
+                status: head.status,
+                source_time: head.source_time as i64,
+                receive_time_ns: head.receive_time_ns,
+                sequence: topic.sequence,
+            })
+        });
+        if topic.tag.is_none() {
+            change.topic = None;
+            self.left_out += 1;
+        }
+    }
+
     fn change(&mut self, change: Change) {
-        let Change { name, hub, topic } = change;
+        let Change {
+            name, hub, topic, ..
+        } = change;
         if !self.shared.board.takes(&name) {
             self.left_out += u64::from(topic.is_some());
             return;
@@ -312,19 +351,22 @@ fn change(hub: &Arc<RemoteHub>, event: TopicEvent<'_>) -> Change {
             name: name.clone(),
             hub,
             topic: None,
+            is_tag: false,
         },
         TopicEvent::Set {
             name,
+            kind,
             value,
             time_ns,
             sequence,
-            ..
         } => Change {
+            is_tag: kind == TopicKind::Tag,
             name: name.clone(),
             hub: hub.clone(),
             topic: Some(RemoteTopic {
                 hub,
                 value: value.into(),
+                tag: None,
                 time_ns,
                 receive_time_ns: unix_ns(),
                 sequence,
