@@ -257,3 +257,32 @@ def test_a_fault_of_the_file_is_told_before_anything_starts(start, tmp_path, fau
     program = start("serve", "--cluster", place)
     assert program.wait() != 0
     assert says in program.stderr
+
+
+@pytest.mark.parametrize("receive", [["none"], ["*"]])
+def test_a_source_that_only_defines_a_symbol_leaves_it_to_the_one_that_gives_it(
+    servers, start_hub, tmp_path, receive
+):
+    nats = servers()
+    first = start_hub("--cluster", cluster_file(tmp_path, "a", nats, source="nasdaq"))
+    second = start_hub("--cluster", cluster_file(tmp_path, "b", nats, "cme", receive=receive))
+    edge = start_hub("--cluster", cluster_file(tmp_path, "c", nats))
+    one = Publisher(first, "ONE")
+    one.trade(1, 10, 1)
+    wait_for(edge, "md:ONE", volume=1)
+    owns(second)
+    other = Publisher(second, "ONE", "OTHER", venue=b"XCME")
+    other.trade(2, 5, 1)
+    wait_for(edge, "md:OTHER", volume=1)
+    for price in range(11, 21):
+        one.trade(1, price, 1)
+    wait_for(edge, "md:ONE", volume=11, last=20, source="cluster-nasdaq", venue="XNAS", stale=0)
+    if receive == ["*"]:
+        wait_for(second, "md:ONE", volume=11, source="cluster-nasdaq")
+    # Its first value makes it a venue of the symbol.
+    other.trade(1, 30, 5)
+    one.trade(1, 21, 1)
+    wait_for(edge, "md:ONE", volume=17, source="cluster-nasdaq,cluster-cme")
+    wait_for(edge, "md:ONE@XNAS", volume=12, source="cluster-nasdaq")
+    wait_for(edge, "md:ONE@XCME", volume=5, source="cluster-cme")
+    assert edge.info("feed")["feed_refused_messages"] == 0

@@ -13,7 +13,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     if arguments.flag("--test") {
         words.push("--test".to_owned());
     }
-    for name in ["--seconds", "--seed"] {
+    for name in ["--seconds", "--seed", "--faults"] {
         if let Some(value) = arguments.value(name)? {
             words.extend([name.to_owned(), value]);
         }

@@ -24,8 +24,11 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
                 "-q",
                 "-p",
                 "no:cacheprovider",
+                "--dist",
+                "loadfile",
             ],
         )
+        .argument(format!("-n{WORKERS}"))
         .argument(format!("--timeout={TEST_TIMEOUT_S}"))
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("TIDEWIRE_BINARY", shell.target().join("release/tidewire"));
@@ -86,3 +89,7 @@ fn has_test(folder: &Path) -> bool {
 
 /// A test that takes longer counts as hung. A test that needs more has its own marker.
 const TEST_TIMEOUT_S: u32 = 120;
+
+/// Files that run at the same time. Most tests wait most of the time: three of them keep two
+/// cores busy.
+const WORKERS: u32 = 3;

@@ -124,6 +124,8 @@ pub enum EdgeOutput {
 pub struct EdgeFigures {
     /// The newest reign that was seen; 0 before the first frame.
     pub epoch: u64,
+    /// Relays that the source has passed in this reign.
+    pub relays: u8,
     /// Next sequence; 0 before the first snapshot.
     pub sequence: u64,
     /// Sequences that are known to exist, and were not applied.
@@ -257,6 +259,8 @@ impl Edge {
     pub fn handle_timeout(&mut self, now_ns: u64) {
         if !self.is_silent && now_ns >= self.last_frame_ns.saturating_add(SILENCE_NS) {
             self.is_silent = true;
+            // The log has them, or the snapshot that a later reign begins with.
+            self.kept.clear();
             self.event(EdgeEvent::OwnerSilent);
         }
         self.poll_reading(now_ns);
@@ -308,6 +312,22 @@ impl Edge {
         self.outputs.pop_front()
     }
 
+    /// Limits the bytes of early frames from now on, at most [`KEPT_BYTES_MAX`]. A caller with many
+    /// edges shares its memory among them.
+    pub fn limit_kept_bytes(&mut self, bytes_max: usize) {
+        self.kept.limit(bytes_max);
+    }
+
+    /// Returns the bytes of the early frames that are kept.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept.bytes()
+    }
+
+    /// Returns whether a snapshot of the source has been read, of any reign.
+    pub fn has_joined(&self) -> bool {
+        self.client.epoch != 0
+    }
+
     /// Returns whether everything that is known to exist has been applied.
     pub fn is_current(&self) -> bool {
         self.phase == Phase::Following && self.expected >= self.highest && self.replay.is_none()
@@ -347,6 +367,7 @@ impl Edge {
             return;
         }
         self.epoch = header.epoch;
+        self.figures.relays = header.flags.relays();
         self.highest = 0;
         self.position = 0;
         self.continues_at = 0;

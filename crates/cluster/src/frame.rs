@@ -39,6 +39,20 @@ impl FrameFlags {
     /// The head of the snapshot; the first sequence is its as-of.
     pub const HEAD: FrameFlags = FrameFlags(16);
 
+    /// How often a source may be relayed from site to site.
+    pub const RELAYS_MAX: u8 = 7;
+
+    /// Returns the set with the number of relays that the source has passed, in its upper bits.
+    pub const fn with_relays(self, count: u8) -> FrameFlags {
+        debug_assert!(count <= Self::RELAYS_MAX, "three bits");
+        FrameFlags(self.0 & 0x1f | count << 5)
+    }
+
+    /// Returns how many relays the source has passed; 0 at the site of its owner.
+    pub const fn relays(self) -> u8 {
+        self.0 >> 5
+    }
+
     /// Returns whether every bit of `other` is set.
     pub const fn contains(self, other: FrameFlags) -> bool {
         self.0 & other.0 == other.0

@@ -52,6 +52,12 @@ impl Head {
         frame
     }
 
+    /// Returns the numbers of the pages that exist.
+    pub fn page_numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        let numbered = (0..).zip(&self.pages);
+        numbered.filter_map(|(number, &page)| (page > 0).then_some(number))
+    }
+
     /// Decodes the body of a frame.
     pub fn decode(frame: &Frame<'_>) -> Result<Head, FrameError> {
         if !frame.header.flags.contains(FrameFlags::HEAD) {

@@ -30,7 +30,7 @@ impl Default for LeaseConfig {
         LeaseConfig {
             renew_ns: 1_000_000_000,
             hold_ns: 2_500_000_000,
-            poll_ns: 1_000_000_000,
+            poll_ns: 500_000_000,
         }
     }
 }
@@ -61,7 +61,7 @@ pub enum LeaseAction {
         /// The revision.
         revision: u64,
     },
-    /// Read the entry: [`Lease::read`] or [`Lease::failed`].
+    /// Read the entry: [`Lease::read`], [`Lease::read_deletion`] or [`Lease::failed`].
     Read {
         /// Number of the request.
         request: u64,
@@ -112,6 +112,8 @@ pub struct Lease {
     next_ns: u64,
     /// Whether the entry must be read before anything else.
     must_read: bool,
+    /// Writes that were refused, one after the other.
+    refusals: u32,
     has_ended: bool,
     actions: VecDeque<LeaseAction>,
     events: VecDeque<LeaseEvent>,
@@ -134,18 +136,24 @@ impl Lease {
             asked_ns: now_ns,
             next_ns: now_ns,
             must_read: false,
+            refusals: 0,
             has_ended: false,
             actions: VecDeque::new(),
             events: VecDeque::new(),
         }
     }
 
-    /// Does what is due. Call it before each action of an owner, and at [`Lease::deadline_ns`].
-    pub fn handle_timeout(&mut self, now_ns: u64) {
+    /// Ends a reign whose time is over. An owner whose bucket cannot be reached calls this alone.
+    pub fn expire(&mut self, now_ns: u64) {
         if self.epoch.is_some() && now_ns >= self.held_until_ns {
             self.lose();
             self.next_ns = now_ns;
         }
+    }
+
+    /// Does what is due. Call it before each action of an owner, and at [`Lease::deadline_ns`].
+    pub fn handle_timeout(&mut self, now_ns: u64) {
+        self.expire(now_ns);
         if self.asked != Asked::Nothing && now_ns >= self.asked_ns + self.config.hold_ns {
             // No answer counts as a failure.
             self.failed(self.request, now_ns);
@@ -171,6 +179,7 @@ impl Lease {
             return;
         }
         self.asked = Asked::Nothing;
+        self.refusals = 0;
         self.revision = Some(revision);
         let held_until_ns = self.asked_ns.saturating_add(self.config.hold_ns);
         self.next_ns = self.asked_ns.saturating_add(self.config.renew_ns);
@@ -195,7 +204,12 @@ impl Lease {
             // A write whose answer was lost is perhaps what is in the way.
             self.asked = Asked::Nothing;
             self.must_read = true;
-            self.next_ns = now_ns;
+            self.refusals += 1;
+            self.next_ns = match self.refusals {
+                1 => now_ns,
+                // What is read does not explain it. The server is not asked in a loop.
+                _ => now_ns.saturating_add(self.config.renew_ns / 4),
+            };
         }
     }
 
@@ -213,6 +227,7 @@ impl Lease {
             }
             Some(_) => {
                 self.lose();
+                self.refusals = 0;
                 self.next_ns = now_ns.saturating_add(self.config.poll_ns);
             }
             None => {
@@ -220,6 +235,14 @@ impl Lease {
                 self.lose();
                 self.next_ns = now_ns;
             }
+        }
+    }
+
+    /// Reports that the entry was deleted: what is left of it has this revision, and is written over.
+    pub fn read_deletion(&mut self, request: u64, revision: u64, now_ns: u64) {
+        if self.asked == Asked::Read && request == self.request {
+            self.read(request, None, now_ns);
+            self.revision = Some(revision);
         }
     }
 
@@ -356,6 +379,17 @@ mod tests {
         assert_eq!(lease.next_event(), Some(LeaseEvent::Lost));
     }
 
+    /// An owner that was cut off said that it was one until its link was back.
+    #[test]
+    fn a_reign_without_a_link_ends_by_the_clock_and_asks_for_nothing() {
+        let mut lease = owner();
+        lease.expire(5 * SECOND / 2 - 1);
+        assert_eq!(lease.next_event(), None);
+        lease.expire(5 * SECOND / 2);
+        assert_eq!(lease.next_event(), Some(LeaseEvent::Lost));
+        assert_eq!((lease.next_action(), lease.epoch(0)), (None, None));
+    }
+
     /// The process was stopped (SIGSTOP), and another hub has taken over.
     #[test]
     fn an_owner_that_was_stopped_knows_that_it_is_none() {
@@ -440,6 +474,35 @@ mod tests {
         act(&mut lease, 2 * SECOND);
         lease.written(first, 8, 2 * SECOND + 1);
         assert_eq!(lease.epoch(5 * SECOND / 2), None);
+    }
+
+    /// A standby asked the bucket thousands of times a second until what a deletion leaves had expired.
+    #[test]
+    fn an_entry_that_was_deleted_is_written_over() {
+        let mut lease = lease();
+        assert_eq!(act(&mut lease, 0), Some(Did::Create));
+        lease.refused(lease.request, 1);
+        assert_eq!(act(&mut lease, 1), Some(Did::Read));
+        lease.read_deletion(lease.request, 9, 2);
+        assert_eq!(act(&mut lease, 2), Some(Did::Renew { revision: 9 }));
+        lease.written(lease.request, 10, 3);
+        assert_eq!(lease.next_event(), Some(LeaseEvent::Acquired { epoch: 10 }));
+    }
+
+    #[test]
+    fn a_bucket_that_refuses_without_a_reason_is_not_asked_in_a_loop() {
+        let mut lease = lease();
+        let (mut now_ns, mut count) = (0, 0);
+        while now_ns < 10 * SECOND {
+            match act(&mut lease, now_ns) {
+                Some(Did::Create) => lease.refused(lease.request, now_ns),
+                Some(Did::Read) => lease.read(lease.request, None, now_ns),
+                _ => {}
+            }
+            count += 1;
+            now_ns = lease.deadline_ns().max(now_ns + 1);
+        }
+        assert!(count < 100, "{count} requests in 10 s");
     }
 
     #[test]

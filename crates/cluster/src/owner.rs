@@ -239,6 +239,12 @@ impl Owner {
         }
     }
 
+    /// Returns how many messages the stream of snapshots has at least: the pages and the head.
+    /// `None` while one of them is on its way.
+    pub fn stored_messages(&self) -> Option<u64> {
+        self.pages.stored_messages().filter(|_| self.publishes())
+    }
+
     /// Has the whole snapshot written again, as after a change of what is published.
     pub fn rewrite_snapshot(&mut self) {
         self.pages.rewrite();
@@ -310,7 +316,7 @@ impl Owner {
 
     fn header(&self, flags: FrameFlags, first: u64, count: u64) -> FrameHeader {
         FrameHeader {
-            flags,
+            flags: flags.with_relays(self.config.relays),
             first,
             epoch: self.config.epoch,
             origin: self.config.origin,

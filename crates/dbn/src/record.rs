@@ -521,13 +521,16 @@ fn index_time(captured: u64, event: u64) -> u64 {
     first_known(captured, event)
 }
 
-/// Returns the time of the event, else that of the capture; in a snapshot the other way round. 0 if
-/// neither is known.
+/// Returns the time of the event, else that of the capture; in a snapshot the other way round, and
+/// where the two are more than a day apart: then the event's is no time of the trading day that the
+/// record was captured in. 0 if neither is known.
 #[inline]
 fn source_time(ts_event: u64, ts_recv: u64, flags: u8) -> u64 {
-    match flags & flag::SNAPSHOT {
-        0 => first_known(ts_event, ts_recv),
-        _ => first_known(ts_recv, ts_event),
+    // A time that is not known is far from the other one, too.
+    let is_apart = ts_event.abs_diff(ts_recv) > DAY_NS;
+    match flags & flag::SNAPSHOT != 0 || is_apart {
+        false => first_known(ts_event, ts_recv),
+        true => first_known(ts_recv, ts_event),
     }
 }
 
@@ -539,6 +542,8 @@ fn first_known(one: u64, other: u64) -> u64 {
         (one, _) => one,
     }
 }
+
+const DAY_NS: u64 = 86_400_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -570,6 +575,20 @@ mod tests {
                 assert_eq!(times(unknown, 7), (7, 7));
                 assert_eq!(times(unknown, UNKNOWN[0]), (0, 0));
                 assert_eq!(times(unknown, UNKNOWN[1]), (0, 0));
+            }
+        }
+    }
+
+    /// A session began by the time of the capture, and its trades had that of the event: a file
+    /// that was replayed again was taken for the next trades of the day.
+    #[test]
+    fn a_record_whose_event_is_far_from_its_capture_has_the_time_of_the_capture() {
+        let captured = 100 * DAY_NS;
+        for (distance, is_far) in [(DAY_NS, false), (DAY_NS + 1, true), (90 * DAY_NS, true)] {
+            for event in [captured - distance, captured + distance] {
+                let expected = if is_far { captured } else { event };
+                assert_eq!(source_time(event, captured, 0), expected);
+                assert_eq!(source_time(event, captured, flag::SNAPSHOT), captured);
             }
         }
     }

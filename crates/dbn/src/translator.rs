@@ -128,7 +128,7 @@ impl Translator {
                     self.define(source, symbol, &mut sink);
                 }
                 for tick in ticks.ticks.into_iter().flatten() {
-                    self.publish_tick(record, tick, &mut sink);
+                    self.publish_tick(tick, &mut sink);
                 }
                 if kind == Kind::Definition {
                     self.note_definition(record, &mut sink);
@@ -154,10 +154,9 @@ impl Translator {
         if let Record::Mbo(order) = &fields {
             // The receiver begins the symbol with it. Only before that does it know until when the
             // day has traded in another file.
-            let day_ns = day_time_ns(order.source_time_ns(), index_ns);
-            let source = header.publisher_id;
-            if self.sessions.is_due(source, symbol, day_ns, false) {
-                self.introduce(source, symbol, day_ns, false, &mut sink);
+            let (source, time_ns) = (header.publisher_id, order.source_time_ns());
+            if self.sessions.is_due(source, symbol, time_ns, false) {
+                self.introduce(source, symbol, time_ns, false, &mut sink);
             }
         }
         Some(symbol)
@@ -186,12 +185,7 @@ impl Translator {
     }
 
     #[inline]
-    fn publish_tick(
-        &mut self,
-        record: &RecordRef<'_>,
-        tick: Tick,
-        sink: &mut impl FnMut(&Message),
-    ) {
+    fn publish_tick(&mut self, tick: Tick, sink: &mut impl FnMut(&Message)) {
         let is_trade = matches!(tick, Tick::Trade(_));
         let (source, symbol, time_ns, message) = match tick {
             Tick::Quote(quote) => (
@@ -207,9 +201,8 @@ impl Translator {
                 Message::Trade(trade),
             ),
         };
-        let day_ns = day_time_ns(time_ns, captured_ns(record));
-        if self.sessions.is_due(source, symbol, day_ns, is_trade) {
-            self.introduce(source, symbol, day_ns, is_trade, sink);
+        if self.sessions.is_due(source, symbol, time_ns, is_trade) {
+            self.introduce(source, symbol, time_ns, is_trade, sink);
         }
         sink(&message);
     }
@@ -333,7 +326,6 @@ impl Translator {
         let fields = record.decode();
         let header = record.header();
         let time_ns = fields.source_time_ns();
-        let day_ns = day_time_ns(time_ns, fields.index_time_ns());
         let state = match &fields {
             Record::Status(status) => match status.trading_state() {
                 None => return self.books.count_unused(record, Unused::NoChange),
@@ -348,9 +340,9 @@ impl Translator {
         self.books.note_used(record, time_ns);
         match &fields {
             // It is passed on whole.
-            Record::Statistics(statistic) if !Sessions::uses(statistic, day_ns) => {}
+            Record::Statistics(statistic) if !Sessions::uses(statistic, time_ns) => {}
             Record::Status(status) => {
-                self.introduce(header.publisher_id, symbol, day_ns, false, sink);
+                self.introduce(header.publisher_id, symbol, time_ns, false, sink);
                 self.counts.statuses += 1;
                 sink(&Message::Status(TradingStatus {
                     symbol,
@@ -361,7 +353,7 @@ impl Translator {
                 }));
             }
             Record::Statistics(statistic) => {
-                self.apply_statistic(statistic, symbol, day_ns, sink);
+                self.apply_statistic(statistic, symbol, time_ns, sink);
             }
             Record::Ohlcv(bar) => {
                 self.sessions.note_bar(symbol, bar);
@@ -384,24 +376,6 @@ impl Translator {
         self.sessions.note_statistic(symbol, statistic, time_ns);
         self.introduce(source, symbol, time_ns, false, sink);
         self.tell_changed(source, symbol, time_ns, sink);
-    }
-}
-
-/// Returns the time by which a record belongs to a trading day: that of the event, or that of the
-/// capture if the other one is more than a day away from it. All times are ns since the UNIX epoch.
-fn day_time_ns(source_time_ns: u64, captured_ns: u64) -> u64 {
-    match captured_ns != 0 && source_time_ns.abs_diff(captured_ns) > DAY_NS {
-        true => captured_ns,
-        false => source_time_ns,
-    }
-}
-
-/// Returns [`Record::index_time_ns`] of the record of a tick.
-#[inline]
-fn captured_ns(record: &RecordRef<'_>) -> u64 {
-    match record.mbo() {
-        Some(order) => order.index_time_ns(),
-        None => record.decode().index_time_ns(),
     }
 }
 
@@ -458,4 +432,3 @@ impl Ticks {
 
 /// Symbols of one instrument whose definitions are kept; the oldest goes first.
 const SYMBOLS_MAX: usize = 16;
-const DAY_NS: u64 = 86_400_000_000_000;

@@ -9,7 +9,7 @@
 //! ```
 
 use crate::wire::{
-    Flags, HEADER_LENGTH, MESSAGE_LENGTH_MAX, Message, MessageKind, PACKET_LENGTH_MAX,
+    Definition, Flags, HEADER_LENGTH, MESSAGE_LENGTH_MAX, Message, MessageKind, PACKET_LENGTH_MAX,
     PACKET_LIMIT_BYTES_MIN, PREFIX_LENGTH, PacketWriter, Quote,
 };
 
@@ -45,6 +45,10 @@ pub trait Filter {
     /// Returns whether messages of this symbol pass. A venue's name has no symbol, and passes in
     /// any case.
     fn passes(&self, symbol: u32) -> bool;
+    /// Returns the definition that this symbol has for the receiver; `None` for its own.
+    fn definition(&self, _symbol: u32) -> Option<Definition> {
+        None
+    }
 }
 
 /// A filter that passes the whole stream.
@@ -412,8 +416,14 @@ impl Journal {
                 if skipped > 0 {
                     writer.skip(skipped);
                 }
-                let length = MessageKind(encoded[0]).encoded_length();
-                writer.push_encoded(&encoded[..length], 1);
+                let is_definition = encoded[0] == MessageKind::DEFINITION;
+                match is_definition.then(|| filter.definition(symbol_of(encoded))) {
+                    Some(Some(definition)) => writer.push(&Message::Definition(definition)),
+                    _ => {
+                        let length = MessageKind(encoded[0]).encoded_length();
+                        writer.push_encoded(&encoded[..length], 1);
+                    }
+                }
             }
             next += 1;
         }
@@ -462,7 +472,7 @@ fn symbol_of(encoded: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Definition, Name, Trade, UDP_PACKET_LENGTH_MAX, decode_packet};
+    use crate::wire::{Name, Trade, UDP_PACKET_LENGTH_MAX, decode_packet};
 
     struct Only(u32);
 

@@ -150,18 +150,33 @@ impl Bars {
         continued
     }
 
-    /// Returns the bars of the venues of a symbol, whose bars of the same interval have this
-    /// number.
-    pub(crate) fn of_venues(&self, number: u32) -> Vec<(Arc<Topic>, Arc<BarTopic>)> {
-        let interval = Interval::ALL[(number % KINDS) as usize];
-        let of = |venue: &Member| {
-            let bars = venue.topic.derived.bars()?.get(interval)?;
-            Some((venue.topic.clone(), bars.clone()))
+    /// Returns the bars of the venues of a symbol, and of its namesake. The symbol's own bars of
+    /// the same interval have this number.
+    pub(crate) fn linked(&self, number: u32) -> Vec<(Arc<Topic>, Arc<BarTopic>)> {
+        let interval = self.interval_of(number);
+        let Some(symbol) = self.topic_of(number) else {
+            return Vec::new();
         };
-        let symbol = self.board.topic(number / KINDS);
-        symbol.map_or_else(Vec::new, |symbol| {
-            symbol.with_members(|venues| venues.iter().filter_map(of).collect())
-        })
+        let mut linked: Vec<Arc<Topic>> = symbol.with_members(|venues| {
+            let topics = venues.iter().map(|venue| venue.topic.clone());
+            topics.collect()
+        });
+        linked.extend(symbol.namesake());
+        let of = |topic: Arc<Topic>| {
+            let bars = topic.derived.bars()?.get(interval)?.clone();
+            Some((topic, bars))
+        };
+        linked.into_iter().filter_map(of).collect()
+    }
+
+    /// Returns the topic whose bars have this number.
+    pub(crate) fn topic_of(&self, number: u32) -> Option<Arc<Topic>> {
+        self.board.topic(number / KINDS)
+    }
+
+    /// Returns the interval of the bars with this number.
+    pub(crate) fn interval_of(&self, number: u32) -> Interval {
+        Interval::ALL[(number % KINDS) as usize]
     }
 
     /// Does what [`TopicSource::write`] does, under a name of the symbol.

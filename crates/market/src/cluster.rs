@@ -10,18 +10,22 @@
 //! ```
 
 mod config;
+mod conflation;
 mod follower;
 mod incoming;
 mod outgoing;
 pub(crate) mod own;
+mod relay;
 mod requests;
 mod status;
 mod subjects;
 mod topics;
 
 pub use config::{ClusterConfig, ClusterName, NameError};
+pub use relay::{RELAYS_A_HUB_MAX, RelayConfig};
 pub use status::{
-    ClusterStatus, Incoming as ReceivedSource, Outgoing as OwnSource, Shown as ClusterFigures,
+    ClusterStatus, Incoming as ReceivedSource, Outgoing as OwnSource, Relay as RelayedSource,
+    Shown as ClusterFigures,
 };
 pub use topics::{SharedTopics, TopicsCluster};
 
@@ -33,11 +37,13 @@ use std::time::{Duration, Instant};
 use tidewire_cluster::Times;
 use tidewire_lane::unix_ns;
 use tidewire_nats::{Event, Inbox, Link, Message};
+use tidewire_retry::LinkLog;
 use tracing::{info, warn};
 
 use crate::market::Market;
 use incoming::Incoming;
-use outgoing::Outgoing;
+use outgoing::{Outgoing, Stream};
+use relay::RelayThread;
 use requests::{Request, Requests};
 use status::Shown;
 use subjects::{Kind, Subjects, parse, received};
@@ -72,6 +78,7 @@ pub struct Cluster {
     is_stopped: Arc<AtomicBool>,
     inbox: Inbox,
     thread: Option<JoinHandle<()>>,
+    relays: Vec<RelayThread>,
 }
 
 impl Cluster {
@@ -102,12 +109,17 @@ impl Cluster {
             is_stopped,
             inbox,
             thread: Some(thread),
+            relays: (0..config.relays.len())
+                .map(|number| RelayThread::start(market, config, number))
+                .collect::<Result<_, _>>()?,
         })
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        // They relay what the cluster's thread has received.
+        self.relays.clear();
         self.is_stopped.store(true, Ordering::Release);
         self.inbox.wake();
         if let Some(thread) = self.thread.take() {
@@ -127,6 +139,7 @@ struct Work {
     outgoing: Option<Outgoing>,
     incoming: Incoming,
     is_linked: bool,
+    link_log: LinkLog,
     losses: u64,
     shown: Instant,
 }
@@ -150,6 +163,7 @@ impl Work {
         }
         if let Some(outgoing) = &outgoing {
             link.subscribe(&outgoing.snapshot_subject());
+            link.subscribe(&outgoing.lease_subject());
         }
         Self {
             incoming: Incoming::new(config, market.clone()),
@@ -161,6 +175,7 @@ impl Work {
             requests: Requests::default(),
             outgoing,
             is_linked: false,
+            link_log: LinkLog::default(),
             losses: 0,
             shown: Instant::now(),
         }
@@ -188,7 +203,11 @@ impl Work {
         }
         let times = self.times();
         if let Some(outgoing) = &mut self.outgoing {
-            outgoing.end(&*self.market, (&self.link, &mut self.requests), times);
+            outgoing.end(
+                Stream::Own(&self.market),
+                (&self.link, &mut self.requests),
+                times,
+            );
         }
     }
 
@@ -199,7 +218,10 @@ impl Work {
         }
         let now_ns = self.times().now_ns;
         let mut due_ns = self.incoming.deadline_ns();
-        if let Some(outgoing) = &self.outgoing {
+        // Without a link nothing is due: it would be due again and again.
+        if let Some(outgoing) = &self.outgoing
+            && self.is_linked
+        {
             due_ns = due_ns.min(outgoing.deadline_ns());
             // What has come since the last look waits until then for more.
             if self.market.cluster_reader.is_told.load(Ordering::Relaxed) {
@@ -214,8 +236,10 @@ impl Work {
         let mut more = false;
         let link = (&self.link, &mut self.requests);
         if let Some(outgoing) = &mut self.outgoing
-            && self.is_linked
+            && !self.is_linked
         {
+            outgoing.turn_without_link(&self.market, times.now_ns);
+        } else if let Some(outgoing) = &mut self.outgoing {
             if times.now_ns >= outgoing.next_flush_ns() {
                 // An exchange: what is in the journal when it is told is seen by the read below.
                 self.market
@@ -223,7 +247,7 @@ impl Work {
                     .is_told
                     .swap(false, Ordering::AcqRel);
             }
-            more = outgoing.turn(&*self.market, link, times);
+            more = outgoing.turn(Stream::Own(&self.market), link, times);
         }
         let link = (&self.link, &mut self.requests);
         self.incoming.turn(link, times.now_ns);
@@ -235,7 +259,9 @@ impl Work {
         match event {
             Event::Connected => {
                 if !std::mem::replace(&mut self.is_linked, true) {
-                    info!("linked to NATS");
+                    if self.link_log.answers(Instant::now()) {
+                        info!("linked to NATS");
+                    }
                     self.incoming.connected(now_ns);
                     if let Some(outgoing) = &mut self.outgoing {
                         outgoing.connected(now_ns);
@@ -243,9 +269,9 @@ impl Work {
                 }
             }
             Event::Disconnected { reason } => {
+                log_end(&mut self.link_log, &reason, self.is_linked);
                 if std::mem::take(&mut self.is_linked) {
                     self.losses += 1;
-                    warn!(%reason, "the link to NATS is lost; reconnecting");
                     self.incoming.disconnected();
                     if let Some(outgoing) = &mut self.outgoing {
                         outgoing.lost_connection();
@@ -280,6 +306,12 @@ impl Work {
         {
             return outgoing.snapshot_seen(&message.payload);
         }
+        if let Some(outgoing) = &mut self.outgoing
+            && message.payload.is_empty()
+            && outgoing.lease_subject() == message.subject
+        {
+            return outgoing.lease_deleted(now_ns);
+        }
         self.incoming.message(message, now_ns);
     }
 
@@ -295,6 +327,21 @@ impl Work {
                 .as_ref()
                 .map(|outgoing| outgoing.figures(now_ns)),
             remote: self.incoming.figures(),
+            relays: Vec::new(),
         });
+    }
+}
+
+/// Logs that the link has ended, or cannot be made: at once, then at growing intervals, and at once
+/// for another reason.
+fn log_end(log: &mut LinkLog, reason: &str, is_linked: bool) {
+    let bytes = reason.bytes();
+    let sum = bytes.fold(0_u16, |sum, byte| sum.wrapping_mul(31) ^ u16::from(byte));
+    if let Some((failures, lasts)) = log.ends_because(Instant::now(), sum) {
+        let seconds = lasts.as_secs();
+        match is_linked {
+            true => warn!(reason, "the link to NATS is lost; reconnecting"),
+            false => warn!(reason, failures, seconds, "no link to NATS; retrying"),
+        }
     }
 }

@@ -43,6 +43,7 @@ mod definitions;
 mod depth;
 mod namesake;
 mod present;
+mod prices;
 mod publishing;
 mod renamed;
 mod repetition;
@@ -515,7 +516,7 @@ impl Batch<'_> {
             .revive(topic, apply::upstream_flags(told), time_ns);
         let is_revived = self.work.seen(topic.number) != before;
         self.find_namesake(topic, is_replaced);
-        self.adopt_bars(topic, is_left);
+        self.succeed_in_bars(topic);
         is_revived
     }
 
@@ -588,8 +589,8 @@ impl Sink for Batch<'_> {
     #[inline]
     fn message(&mut self, _sequence: u64, message: &Message) {
         self.work.received += 1;
-        let timeless = self.work.without_impossible_time(message);
-        let message = timeless.as_ref().unwrap_or(message);
+        let changed = self.work.without_impossible(message);
+        let message = changed.as_ref().unwrap_or(message);
         if self.work.market.bars.is_empty() {
             self.update(message);
         } else if let Message::LastValue(record) = message {
@@ -609,6 +610,9 @@ impl Sink for Batch<'_> {
     fn venue(&mut self, venue: &Venue) {
         self.work.received += 1;
         self.name_venue(venue);
+        if venue.source_time_ns <= self.work.possible_until_ns {
+            self.pass_time(venue.source_time_ns);
+        }
     }
 
     fn venue_of_login(&mut self, venue: &Venue) {
@@ -636,6 +640,7 @@ impl Sink for Batch<'_> {
             _ => {
                 self.work.received += 1;
                 self.define(definition);
+                self.pass_time(definition.source_time_ns);
             }
         }
     }

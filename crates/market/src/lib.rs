@@ -31,7 +31,7 @@ mod cluster;
 #[cfg(not(loom))]
 pub use cluster::{
     Cluster, ClusterConfig, ClusterFigures, ClusterName, ClusterStatus, NameError, OwnSource,
-    ReceivedSource, SharedTopics, TopicsCluster,
+    RELAYS_A_HUB_MAX, ReceivedSource, RelayConfig, RelayedSource, SharedTopics, TopicsCluster,
 };
 
 mod clocks;

@@ -182,7 +182,11 @@ impl Topic {
             traded.trades = value.trades;
             traded.until_ns = traded.until_ns.max(value.source_time_ns);
         }
-        traded.until_ns
+        // The newest change of a value may be a trade of an earlier time than those before it.
+        match traded.until_ns {
+            0 => 0,
+            until_ns => until_ns.max(self.newest_trades.session_ns()),
+        }
     }
 
     /// Returns the source time of the newest trade, ns since the UNIX epoch; `None` if unknown.
@@ -217,7 +221,7 @@ impl Topic {
 
     /// Notes that the topic has traded until a source time, as a whole value says.
     pub(crate) fn traded_until(&self, time_ns: u64) {
-        self.newest_trades.note(time_ns);
+        self.newest_trades.note_older(time_ns);
     }
 
     /// Notes whether the source that leaves it stale is a hub, which may have trades meanwhile.
@@ -358,6 +362,7 @@ impl Topic {
     /// Notes that a session begins.
     pub(crate) fn session_begins(&self) {
         *self.traded.lock() = Traded::default();
+        self.newest_trades.begin_session();
         self.opened.store(0, Ordering::Relaxed);
     }
 

@@ -403,6 +403,11 @@ impl SourceVenues {
         self.named.contains_key(&number)
     }
 
+    /// Returns whether the source has named any venue.
+    pub(crate) fn has_names(&self) -> bool {
+        !self.named.is_empty()
+    }
+
     /// Returns whether the source has named the venue `name`, or has it for messages without a
     /// number.
     pub(crate) fn may_give(&self, name: &str) -> bool {

@@ -88,6 +88,14 @@ pub enum Answer {
     Made,
     /// The newest message; `None` if there is none.
     Newest(Option<Entry>),
+    /// A stream has no newest message: it is empty, or that one was deleted. Its last sequence is
+    /// that of the newest one it has had.
+    NoMessage {
+        /// The last sequence; 0 for a stream that has had no message.
+        last_sequence: u64,
+    },
+    /// The number of messages that a stream has.
+    Count(u64),
     /// Messages in the stream's order. There may be more behind them.
     Entries(Vec<Entry>),
     /// There is no such stream.

@@ -35,6 +35,7 @@ pub(crate) enum Command {
     Store(u64, Storing),
     Make(u64, StreamSettings),
     Newest(u64, String, Option<String>),
+    Count(u64, String),
     NewestOfEach(u64, String, Vec<String>),
     Fetch(u64, Fetching),
 }
@@ -97,6 +98,11 @@ impl Link {
         self.give(Command::Make(tag, settings));
     }
 
+    /// Asks the leader of a stream how many messages it has.
+    pub fn count(&self, tag: u64, stream: &str) {
+        self.give(Command::Count(tag, stream.to_owned()));
+    }
+
     /// Asks the leader of a stream for its newest message, or the newest of a subject.
     pub fn newest(&self, tag: u64, stream: &str, subject: Option<&str>) {
         let subject = subject.map(str::to_owned);
@@ -144,6 +150,7 @@ impl Command {
             Self::Store(tag, _)
             | Self::Make(tag, _)
             | Self::Newest(tag, ..)
+            | Self::Count(tag, _)
             | Self::NewestOfEach(tag, ..)
             | Self::Fetch(tag, _) => Some(*tag),
         }

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::Context;
-use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
+use async_nats::jetstream::context::{
+    CreateStreamErrorKind, PublishAckFuture, PublishError, PublishErrorKind,
+};
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
 use async_nats::jetstream::publish::PublishAck;
-use async_nats::jetstream::stream::{Config, DiscardPolicy, RawMessageErrorKind, StorageType};
+use async_nats::jetstream::stream::{
+    Config, DiscardPolicy, InfoError, RawMessageErrorKind, StorageType,
+};
+use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{Client, HeaderMap, StatusCode};
 use futures_util::StreamExt;
 
@@ -69,8 +73,8 @@ pub(crate) fn stored(result: Result<PublishAck, PublishError>) -> Answer {
 /// Makes a stream, or changes it.
 pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer {
     let config = Config {
-        name: settings.name,
-        subjects: settings.subjects,
+        name: settings.name.clone(),
+        subjects: settings.subjects.clone(),
         num_replicas: settings.replicas,
         max_messages_per_subject: settings
             .per_subject_max
@@ -83,7 +87,7 @@ pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer 
         max_consumers: -1,
         max_message_size: -1,
         discard: DiscardPolicy::Old,
-        duplicate_window: settings.repeated_within,
+        duplicate_window: repeated_within(&settings),
         storage: match settings.in_memory {
             true => StorageType::Memory,
             false => StorageType::File,
@@ -92,9 +96,29 @@ pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer 
         allow_rollup: true,
         ..Config::default()
     };
-    match context.create_or_update_stream(config).await {
-        Ok(_) => Answer::Made,
+    let first_sequence = settings.first_sequence.filter(|&first| first > 0);
+    let made = match context.update_stream(config.clone()).await {
+        // A stream that exists keeps its first sequence.
+        Err(error) if error.kind() == CreateStreamErrorKind::NotFound => {
+            let config = Config {
+                first_sequence,
+                ..config
+            };
+            context.create_stream(config).await.map(|_| ())
+        }
+        updated => updated.map(|_| ()),
+    };
+    match made {
+        Ok(()) => Answer::Made,
         Err(error) => Answer::Failed(error.to_string()),
+    }
+}
+
+/// Returns how long ids are remembered: not longer than the messages, which the servers refuse.
+fn repeated_within(settings: &StreamSettings) -> Duration {
+    match settings.age_max.is_zero() {
+        true => settings.repeated_within,
+        false => settings.repeated_within.min(settings.age_max),
     }
 }
 
@@ -110,23 +134,46 @@ pub(crate) async fn newest(context: &Context, stream: &str, subject: Option<Stri
             found.map_err(|error| (is_absent(error.to_string().as_str()), error.to_string()))
         }
         None => match stream.get_info().await {
-            Ok(info) if info.state.messages == 0 => {
-                return Answer::Newest(None);
-            }
             Ok(info) => {
-                let found = stream.get_raw_message(info.state.last_sequence).await;
-                found.map_err(|error| {
-                    let is_absent = matches!(error.kind(), RawMessageErrorKind::NoMessageFound);
-                    (is_absent, error.to_string())
-                })
+                let last_sequence = info.state.last_sequence;
+                if info.state.messages == 0 {
+                    return Answer::NoMessage { last_sequence };
+                }
+                let found = stream.get_raw_message(last_sequence).await;
+                if let Err(error) = &found
+                    && matches!(error.kind(), RawMessageErrorKind::NoMessageFound)
+                {
+                    return Answer::NoMessage { last_sequence };
+                }
+                found.map_err(|error| (false, error.to_string()))
             }
-            Err(error) => return Answer::Failed(error.to_string()),
+            Err(error) => return no_info(&error),
         },
     };
     match message {
         Ok(message) => Answer::Newest(Some(entry(message))),
         Err((true, _)) => Answer::Newest(None),
         Err((false, error)) => Answer::Failed(error),
+    }
+}
+
+/// Asks a stream's leader how many messages it has.
+pub(crate) async fn count(context: &Context, stream: &str) -> Answer {
+    match context.get_stream_no_info(stream).await {
+        Ok(stream) => match stream.get_info().await {
+            Ok(info) => Answer::Count(info.state.messages),
+            Err(error) => no_info(&error),
+        },
+        Err(error) => Answer::Failed(error.to_string()),
+    }
+}
+
+fn no_info(error: &InfoError) -> Answer {
+    let cause = std::error::Error::source(error);
+    let told = cause.and_then(|cause| cause.downcast_ref::<jetstream::Error>());
+    match told.map(jetstream::Error::error_code) {
+        Some(ErrorCode::STREAM_NOT_FOUND) => Answer::NoStream,
+        _ => Answer::Failed(error.to_string()),
     }
 }
 
@@ -186,7 +233,7 @@ fn push_quoted(text: &mut String, subject: &str) {
 /// Asks any copy of a stream for a batch of messages.
 pub(crate) async fn batch(
     client: &Client,
-    stream: &str,
+    subject: String,
     request: String,
     timeout: Duration,
 ) -> Answer {
@@ -195,7 +242,6 @@ pub(crate) async fn batch(
         Ok(subscription) => subscription,
         Err(error) => return Answer::Failed(error.to_string()),
     };
-    let subject = format!("$JS.API.DIRECT.GET.{stream}");
     let sent = client.publish_with_reply(subject, inbox, request.into());
     if let Err(error) = sent.await {
         return Answer::Failed(error.to_string());

@@ -14,6 +14,8 @@ pub struct Settings {
     pub credentials: Credentials,
     /// TLS, for servers that ask for it and for `tls://` addresses.
     pub tls: TlsFiles,
+    /// The JetStream domain of the streams; `None` for that of the server.
+    pub domain: Option<String>,
     /// Longest time until a request is answered.
     pub timeout: Duration,
     /// Whether its subscriptions bring what the link itself publishes.
@@ -27,6 +29,7 @@ impl Default for Settings {
             name: "tidewire".to_owned(),
             credentials: Credentials::None,
             tls: TlsFiles::default(),
+            domain: None,
             timeout: Duration::from_secs(2),
             hears_itself: false,
         }
@@ -85,10 +88,12 @@ pub struct StreamSettings {
     pub age_max: Duration,
     /// The oldest messages are dropped beyond these bytes; `None` for no limit.
     pub bytes_max: Option<u64>,
-    /// How long ids of messages are remembered.
+    /// How long ids of messages are remembered; at most as long as the messages.
     pub repeated_within: Duration,
     /// Whether it is kept in memory alone.
     pub in_memory: bool,
+    /// The sequence of the first message of a stream that is new; `None` for 1.
+    pub first_sequence: Option<u64>,
 }
 
 impl Default for StreamSettings {
@@ -102,6 +107,7 @@ impl Default for StreamSettings {
             bytes_max: None,
             repeated_within: Duration::from_secs(120),
             in_memory: false,
+            first_sequence: None,
         }
     }
 }

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::jetstream::{self, Context};
-use async_nats::{Client, ConnectOptions};
+use async_nats::{Client, ClientError, ConnectErrorKind, ConnectOptions, Server};
 use futures_util::StreamExt;
 use futures_util::future::select;
+use tidewire_retry::Seldom;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
@@ -19,7 +20,7 @@ use crate::inbox::Inbox;
 use crate::link::Command;
 use crate::requests;
 use crate::settings::{Credentials, Settings};
-use crate::{Answer, Event, Message};
+use crate::{Answer, Event, Message, Storing};
 
 /// Longest delay between two attempts to connect.
 const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
@@ -94,11 +95,19 @@ async fn serve(
     published: Arc<AtomicUsize>,
     inbox: Inbox,
 ) {
-    let told = inbox.clone();
-    let options = options.event_callback(move |event| {
-        tell(&told, event);
-        std::future::ready(())
-    });
+    let (told, failed) = (inbox.clone(), inbox.clone());
+    let options = options
+        .event_callback(move |event| {
+            tell(&told, event);
+            std::future::ready(())
+        })
+        // Called before each round of attempts; it chooses no server, but is told the reasons.
+        .reconnect_to_server_callback(move |servers, _| {
+            if let Some(reason) = why_none(&servers) {
+                failed.put(Event::Disconnected { reason });
+            }
+            std::future::ready(None)
+        });
     // It connects in the background, so an error is one of the addresses.
     let client = match options.connect(settings.servers.as_slice()).await {
         Ok(client) => client,
@@ -109,7 +118,12 @@ async fn serve(
             return answer_all(commands, &inbox).await;
         }
     };
+    let api = match &settings.domain {
+        None => "$JS.API".to_owned(),
+        Some(domain) => format!("$JS.{domain}.API"),
+    };
     let context = jetstream::context::ContextBuilder::new()
+        .api_prefix(api.clone())
         .timeout(settings.timeout)
         .ack_timeout(settings.timeout)
         .max_ack_inflight(STORED_AT_ONCE_MAX)
@@ -118,6 +132,8 @@ async fn serve(
     let worker = Worker {
         client,
         context,
+        api,
+        has_domain: settings.domain.is_some(),
         inbox,
         timeout: settings.timeout,
     };
@@ -144,12 +160,18 @@ fn tell(inbox: &Inbox, event: async_nats::Event) {
         async_nats::Event::Disconnected => inbox.put(Event::Disconnected {
             reason: "the connection ended".to_owned(),
         }),
-        async_nats::Event::ClientError(error) => {
-            let reason = error.to_string();
+        // It names the kind of the failure only: the servers' own reasons come with the next
+        // attempt, except for a name that is not found.
+        async_nats::Event::ClientError(ClientError::Other(kind))
+            if kind == ConnectErrorKind::Dns.to_string() =>
+        {
+            let reason = "the name of a server is not found".to_owned();
             inbox.put(Event::Disconnected { reason });
         }
         async_nats::Event::ServerError(error) => {
-            warn!(%error, "a NATS server refuses something");
+            if let Some(left_out) = REFUSED.note_now() {
+                warn!(%error, left_out, "a NATS server refuses something");
+            }
         }
         async_nats::Event::SlowConsumer(_) => {
             debug!("messages of a subscription were dropped");
@@ -158,11 +180,37 @@ fn tell(inbox: &Inbox, event: async_nats::Event) {
     }
 }
 
+/// Returns why no server can be reached; `None` if one was not tried or could be reached last.
+fn why_none(servers: &[Server]) -> Option<String> {
+    let reasons = servers.iter().map(|server| {
+        let error = server.last_error.as_ref()?;
+        let (host, port) = (server.addr.host(), server.addr.port());
+        // What TLS reads where a server answers in plain text.
+        match error.contains("InvalidContentType") {
+            true => Some(format!("{host}:{port}: the server does not speak TLS")),
+            false => Some(format!("{host}:{port}: {error}")),
+        }
+    });
+    let mut reasons = reasons.collect::<Option<Vec<String>>>()?;
+    // The client tries them in any order.
+    reasons.sort_unstable();
+    reasons.truncate(REASONS_MAX);
+    Some(reasons.join("; "))
+}
+
+/// Limits the lines about permissions that are missing: the request is repeated.
+static REFUSED: Seldom = Seldom::new(5, 600);
+/// Servers that one line names.
+const REASONS_MAX: usize = 3;
+
 /// Performs commands.
 #[derive(Clone)]
 struct Worker {
     client: Client,
     context: Context,
+    /// Prefix of requests to JetStream, and whether it names a domain.
+    api: String,
+    has_domain: bool,
     inbox: Inbox,
     timeout: Duration,
 }
@@ -187,6 +235,7 @@ impl Worker {
                 self.inbox.put(Event::Answer { tag, answer });
             }
             Command::Store(tag, storing) => {
+                let storing = self.in_domain(storing);
                 // Sent here, in order; only the answer is waited for elsewhere.
                 match requests::begin_store(&self.context, storing).await {
                     Ok(acknowledgement) => {
@@ -209,6 +258,10 @@ impl Worker {
                     requests::newest(&context, &stream, subject).await
                 });
             }
+            Command::Count(tag, stream) => {
+                let context = self.context.clone();
+                self.answer(tag, async move { requests::count(&context, &stream).await });
+            }
             Command::NewestOfEach(tag, stream, subjects) => {
                 let request = requests::newest_of_each(&subjects);
                 self.batch(tag, stream, request);
@@ -220,6 +273,15 @@ impl Worker {
         }
     }
 
+    /// Leaf nodes do not pass the subjects of buckets on: another domain has them under the prefix
+    /// of its requests.
+    fn in_domain(&self, mut storing: Storing) -> Storing {
+        if self.has_domain && storing.subject.starts_with("$KV.") {
+            storing.subject = format!("{}.{}", self.api, storing.subject);
+        }
+        storing
+    }
+
     fn is_linked(&self) -> bool {
         self.client.connection_state() == State::Connected
     }
@@ -227,8 +289,9 @@ impl Worker {
     fn batch(&self, tag: u64, stream: String, request: String) {
         let client = self.client.clone();
         let timeout = self.timeout;
+        let subject = format!("{}.DIRECT.GET.{stream}", self.api);
         self.answer(tag, async move {
-            requests::batch(&client, &stream, request, timeout).await
+            requests::batch(&client, subject, request, timeout).await
         });
     }
 

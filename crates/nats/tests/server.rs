@@ -159,7 +159,11 @@ fn a_fenced_log_is_stored_fetched_and_heard() {
     user.link.make_stream(1, log());
     assert!(matches!(user.answer(1), Answer::Made));
     user.link.newest(2, "LOG", None);
-    assert!(matches!(user.answer(2), Answer::Newest(None)));
+    let answer = user.answer(2);
+    assert!(
+        matches!(answer, Answer::NoMessage { last_sequence: 0 }),
+        "{answer:?}"
+    );
     for number in 0..5_u64 {
         let id = format!("id-{number}");
         let answer = user.store(10 + number, "tw.log.a", &id, Expectation::Stream(number));
@@ -280,6 +284,79 @@ fn newest_messages_of_many_subjects_come_at_once_and_deletions_are_told() {
     assert!(!matches!(answer, Answer::Newest(_)), "{answer:?}");
 }
 
+/// The end of an empty stream counted as 0, and a stream of seconds could not be made.
+#[test]
+fn a_stream_whose_messages_have_expired_says_where_it_ends() {
+    let Some(server) = Server::start("expired") else {
+        return;
+    };
+    let mut user = User::of(&server);
+    user.link.count(1, "LOG");
+    assert!(matches!(user.answer(1), Answer::NoStream));
+    user.link.newest(2, "LOG", None);
+    assert!(matches!(user.answer(2), Answer::NoStream));
+    let seconds = StreamSettings {
+        age_max: Duration::from_secs(1),
+        first_sequence: Some(1_000),
+        ..log()
+    };
+    user.link.make_stream(3, seconds.clone());
+    assert!(matches!(user.answer(3), Answer::Made));
+    let stored = user.store(4, "tw.log.a", "", Expectation::Stream(999));
+    assert!(
+        matches!(
+            stored,
+            Answer::Stored {
+                sequence: 1_000,
+                ..
+            }
+        ),
+        "{stored:?}"
+    );
+    // One that exists keeps its sequences.
+    user.link.make_stream(
+        5,
+        StreamSettings {
+            first_sequence: Some(5_000),
+            ..seconds
+        },
+    );
+    assert!(matches!(user.answer(5), Answer::Made));
+    let end = Instant::now() + LIMIT;
+    let mut tag = 10;
+    loop {
+        tag += 1;
+        user.link.count(tag, "LOG");
+        match user.answer(tag) {
+            Answer::Count(0) => break,
+            Answer::Count(1) => assert!(Instant::now() < end, "it does not expire"),
+            answer => panic!("{answer:?}"),
+        }
+    }
+    user.link.newest(6, "LOG", None);
+    let answer = user.answer(6);
+    assert!(
+        matches!(
+            answer,
+            Answer::NoMessage {
+                last_sequence: 1_000
+            }
+        ),
+        "{answer:?}"
+    );
+    let stored = user.store(7, "tw.log.a", "", Expectation::Stream(1_000));
+    assert!(
+        matches!(
+            stored,
+            Answer::Stored {
+                sequence: 1_001,
+                ..
+            }
+        ),
+        "{stored:?}"
+    );
+}
+
 #[test]
 fn each_request_is_answered_while_no_server_is_there_and_the_link_comes_back() {
     let Some(mut server) = Server::start("away") else {
@@ -317,7 +394,10 @@ fn each_request_is_answered_while_no_server_is_there_and_the_link_comes_back() {
     // What was given up may have been stored when the link came back.
     user.link.newest(5, "LOG", None);
     let answer = user.answer(5);
-    assert!(matches!(answer, Answer::Newest(_)), "{answer:?}");
+    assert!(
+        matches!(answer, Answer::Newest(_) | Answer::NoMessage { .. }),
+        "{answer:?}"
+    );
 }
 
 /// A link whose client was full waited for a server at its end, and its hub with it.

@@ -5,10 +5,16 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tidewire_market::{ClusterConfig, ClusterName};
-use tidewire_nats::{Credentials, Settings, TlsFiles};
+use tidewire_nats::Settings;
 
 use crate::config::{FilePlace, read_file};
 use crate::failure::Failure;
+
+mod login;
+mod relay;
+
+use login::Login;
+use relay::RelayFile;
 
 /// The TOML file. `docs/cluster.md` describes each name.
 #[derive(Debug, Default, Deserialize)]
@@ -31,6 +37,7 @@ struct File {
     tls_ca: Option<PathBuf>,
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
+    relay: Vec<RelayFile>,
 }
 
 /// Reads the file.
@@ -52,7 +59,8 @@ pub(crate) fn read(path: &Path) -> Result<ClusterConfig, Failure> {
     }
     let source = file.source.as_deref();
     let hub = needed(&file.hub, "hub")?;
-    Ok(ClusterConfig {
+    let login = file.login();
+    let mut config = ClusterConfig {
         name: needed(&file.cluster, "cluster")?,
         source: source.map(|name| needed(name, "source")).transpose()?,
         receive: file.receive.clone().unwrap_or_else(|| vec!["*".to_owned()]),
@@ -67,69 +75,34 @@ pub(crate) fn read(path: &Path) -> Result<ClusterConfig, Failure> {
         link: Settings {
             servers: file.servers.clone(),
             name: format!("tidewire {hub}"),
-            credentials: credentials(&file, &place)?,
-            tls: tls(&file, &place)?,
+            credentials: login.credentials(&place)?,
+            tls: login.tls(&place)?,
             ..Settings::default()
         },
         hub,
-    })
+        relays: Vec::new(),
+    };
+    config.relays = relay::relays(&file.relay, &config, &place)?;
+    Ok(config)
+}
+
+impl File {
+    fn login(&self) -> Login {
+        Login {
+            credentials: self.credentials.clone(),
+            nkey: self.nkey.clone(),
+            user: self.user.clone(),
+            password_file: self.password_file.clone(),
+            tls_ca: self.tls_ca.clone(),
+            tls_cert: self.tls_cert.clone(),
+            tls_key: self.tls_key.clone(),
+        }
+    }
 }
 
 fn name_of(text: &str, name: &str, place: &FilePlace) -> Result<ClusterName, Failure> {
     text.parse()
         .map_err(|error| Failure::usage(format!("{}: {error}", place.of(name))))
-}
-
-fn credentials(file: &File, place: &FilePlace) -> Result<Credentials, Failure> {
-    let line = |path: &Path, name: &str| {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            let path = path.display();
-            Failure::usage(format!("{}: cannot read {path}: {error}", place.of(name)))
-        })?;
-        Ok::<_, Failure>(text.lines().next().unwrap_or_default().trim().to_owned())
-    };
-    match (&file.credentials, &file.nkey, &file.user) {
-        (None, None, None) => Ok(Credentials::None),
-        (Some(path), None, None) => Ok(Credentials::File(path.clone())),
-        (None, Some(path), None) => Ok(Credentials::Nkey(line(path, "nkey")?)),
-        (None, None, Some(user)) => {
-            let Some(path) = &file.password_file else {
-                let text = format!("{}: password-file is needed, too", place.of("user"));
-                return Err(Failure::usage(text));
-            };
-            let password = line(path, "password-file")?;
-            Ok(Credentials::Password(user.clone(), password))
-        }
-        _ => {
-            let text = "only one of credentials, nkey and user is possible";
-            Err(Failure::usage(format!(
-                "{}: {text}",
-                place.of("credentials")
-            )))
-        }
-    }
-}
-
-fn tls(file: &File, place: &FilePlace) -> Result<TlsFiles, Failure> {
-    let own = match (&file.tls_cert, &file.tls_key) {
-        (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
-        (None, None) => None,
-        (Some(_), None) => {
-            let text = format!("{}: tls-key is needed, too", place.of("tls-cert"));
-            return Err(Failure::usage(text));
-        }
-        (None, Some(_)) => {
-            let text = format!("{}: tls-cert is needed, too", place.of("tls-key"));
-            return Err(Failure::usage(text));
-        }
-    };
-    // Who gives files for TLS does not want a link without it.
-    let is_required = own.is_some() || file.tls_ca.is_some();
-    Ok(TlsFiles {
-        authorities: file.tls_ca.clone(),
-        own,
-        is_required,
-    })
 }
 
 /// How long the log keeps frames, unless the file says otherwise.
@@ -176,6 +149,60 @@ mod tests {
             (&format!("{base}user = 'x'\nnkey = 'y'"), "only one of"),
             (&format!("{base}nkey = '/nowhere/at/all'"), "cannot read"),
         ];
+        for (text, says) in cases {
+            let error = parsed(text).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_relay_has_the_hubs_link_or_one_of_its_own() {
+        let base = "cluster = 'desk'\nhub = 'a'\nservers = ['nats://127.0.0.1:4222']\n";
+        let text = format!(
+            "{base}[[relay]]\nsource = 'nasdaq'\ncluster = 'london'\ndomain = 'london'\n\
+             [[relay]]\nsource = 'nasdaq'\ncluster = 'paris'\nas = 'us'\nhz = 2\n\
+             full = ['A*']\nservers = ['nats://127.0.0.2:4222']\n"
+        );
+        let relays = parsed(&text).unwrap().relays;
+        assert_eq!(relays[0].link.servers, ["nats://127.0.0.1:4222"]);
+        assert_eq!(relays[0].link.domain.as_deref(), Some("london"));
+        assert_eq!((relays[0].name.as_str(), relays[0].hz), ("nasdaq", 10));
+        assert_eq!(relays[1].link.servers, ["nats://127.0.0.2:4222"]);
+        assert_eq!((relays[1].name.as_str(), relays[1].hz), ("us", 2));
+        assert_eq!((relays[1].full.len(), relays[1].conflated.len()), (1, 1));
+    }
+
+    #[test]
+    fn faults_of_relays_name_the_relay() {
+        let base = "cluster = 'desk'\nhub = 'a'\nservers = ['nats://127.0.0.1:4222']\n";
+        let relay = "[[relay]]\nsource = 'nasdaq'\ncluster = 'london'\n";
+        let cases = [
+            (format!("{relay}{relay}"), "another relay has this name"),
+            (
+                format!("{relay}hz = 51"),
+                "1 to 50 is expected ([[relay]] 1)",
+            ),
+            (format!("{relay}hz = 0"), "1 to 50 is expected"),
+            (format!("{relay}hertz = 5"), "hertz"),
+            (format!("{relay}user = 'x'"), "needs servers"),
+            (format!("{relay}full = ['[']"), "full: '['"),
+            (
+                relay.replace("london", "desk"),
+                "another cluster than the hub's",
+            ),
+            (relay.replace("nasdaq", "n.q"), "source: 'n.q' is no name"),
+            (relay.repeat(17), "at most 16"),
+        ];
+        for (text, says) in cases {
+            let error = parsed(&format!("{base}{text}")).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn no_login_is_half_given() {
+        let base = "cluster = 'desk'\nhub = 'a'\nservers = ['nats://127.0.0.1:4222']\n";
+        let cases = [(&format!("{base}tls-key = 'x'"), "tls-cert is needed")];
         for (text, says) in cases {
             let error = parsed(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");

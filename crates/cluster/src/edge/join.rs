@@ -95,6 +95,12 @@ impl Edge {
         }
     }
 
+    /// Returns the numbers of the pages that the head of the snapshot names.
+    pub fn snapshot_pages(&self) -> Vec<u32> {
+        let head = self.reading.head.as_ref();
+        head.map_or_else(Vec::new, |(_, head)| head.page_numbers().collect())
+    }
+
     /// Reports a head that has arrived on the subject of heads: a snapshot that is waited for may
     /// be ready.
     pub fn head_seen(&mut self, bytes: &[u8], now_ns: u64) {

@@ -18,13 +18,34 @@ pub(super) struct KeptFrame {
 }
 
 /// Early frames by their first sequence.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Kept {
     frames: BTreeMap<u64, KeptFrame>,
     bytes: usize,
+    bytes_max: usize,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Kept {
+            frames: BTreeMap::new(),
+            bytes: 0,
+            bytes_max: KEPT_BYTES_MAX,
+        }
+    }
 }
 
 impl Kept {
+    /// Limits the bytes from now on; what is kept stays.
+    pub(super) fn limit(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max.min(KEPT_BYTES_MAX);
+    }
+
+    /// Returns the bytes of the frames' bodies.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Keeps a frame. Returns false if there is no room; it is fetched from the log then.
     pub(super) fn insert(
         &mut self,
@@ -37,7 +58,7 @@ impl Kept {
             return true;
         }
         let is_full = self.frames.len() >= KEPT_FRAMES_MAX && known.is_none();
-        if is_full || self.bytes + body.len() > KEPT_BYTES_MAX {
+        if is_full || self.bytes + body.len() > self.bytes_max {
             return false;
         }
         self.bytes += body.len();

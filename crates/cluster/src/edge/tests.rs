@@ -561,6 +561,29 @@ fn early_frames_are_bounded() {
     );
 }
 
+/// Sources that were made up filled the memory of a hub, 64 MiB each, and it was never free again.
+#[test]
+fn early_frames_of_a_silent_owner_are_dropped_and_its_caller_limits_their_bytes() {
+    let mut setup = Setup::joined();
+    setup.message(&trades(30, 5));
+    let bytes = setup.edge.kept_bytes();
+    assert!(bytes > 0);
+    setup.edge.limit_kept_bytes(bytes);
+    setup.message(&trades(40, 5));
+    let figures = setup.edge.figures();
+    assert_eq!((figures.kept, figures.overflows), (1, 1));
+    setup.wait(SILENCE_NS);
+    assert_eq!((setup.edge.kept_bytes(), setup.edge.figures().kept), (0, 0));
+    // They are known to be missing, and the log has them.
+    setup.message(&heartbeat(3, 45));
+    assert!(!setup.edge.is_current());
+    setup.wait(GRACE_NS);
+    assert!(matches!(
+        setup.action(),
+        Some(EdgeAction::FetchLog { after: 4, .. })
+    ));
+}
+
 #[test]
 fn what_is_no_frame_is_counted() {
     let mut setup = Setup::joined();

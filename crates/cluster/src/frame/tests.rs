@@ -150,3 +150,14 @@ proptest! {
         crate::fuzzing::fuzz_cluster_frame(&bytes);
     }
 }
+
+#[test]
+fn the_number_of_relays_is_beside_the_other_flags() {
+    for count in 0..=FrameFlags::RELAYS_MAX {
+        let flags = FrameFlags::GAP.with_relays(count);
+        assert_eq!(flags.relays(), count);
+        assert!(flags.contains(FrameFlags::GAP) && !flags.contains(FrameFlags::PAGE));
+        assert_eq!(flags.with(FrameFlags::PAGE).relays(), count);
+    }
+    assert_eq!(FrameFlags::NONE.with_relays(7).with_relays(2).relays(), 2);
+}

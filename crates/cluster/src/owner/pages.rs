@@ -176,6 +176,16 @@ impl Pages {
         }
     }
 
+    /// Returns the number of pages that the stream has, with the head; `None` while that changes.
+    pub(super) fn stored_messages(&self) -> Option<u64> {
+        let is_quiet = self.sweep.is_none() && self.head.is_none() && self.in_flight.is_empty();
+        let stored = self.stored.filter(|_| is_quiet && self.failed.is_empty())?;
+        let pages = self.written[..stored.length]
+            .iter()
+            .filter(|&&page| page > 0);
+        Some(pages.count() as u64 + 1)
+    }
+
     pub(super) fn written(&self) -> u64 {
         self.written_count
     }
@@ -278,7 +288,7 @@ impl Pages {
         }
         self.written[page as usize] = next;
         let header = FrameHeader {
-            flags: FrameFlags::PAGE,
+            flags: header.flags.with(FrameFlags::PAGE),
             first: next.saturating_sub(1),
             count,
             ..header

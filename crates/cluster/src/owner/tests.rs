@@ -298,6 +298,39 @@ fn what_the_log_has_lost_is_read_from_the_journal_again() {
     assert_eq!(owner.figures(0).log_losses, 1);
 }
 
+/// The end of a log whose messages have all expired counted as 0: no frame was ever taken again.
+#[test]
+fn a_log_whose_messages_have_all_expired_goes_on_behind_them() {
+    let mut journal = journal(1_024);
+    let mut owner = owner(&journal);
+    produce(&mut owner, &journal, 0);
+    owner.log_end(1, 40, None);
+    say(&mut journal, 5);
+    let frames = produce(&mut owner, &journal, 2 * MS);
+    assert_eq!(
+        sent(&frames),
+        [
+            Sent::Log(40, 11, 0, FrameFlags::HEARTBEAT),
+            Sent::Log(41, 11, 5, FrameFlags::NONE)
+        ]
+    );
+    // The same within a reign: nothing that was acknowledged is sent again.
+    owner.acknowledged(ids(&frames)[1], 42);
+    say(&mut journal, 1);
+    let refused = ids(&produce(&mut owner, &journal, 4 * MS))[0];
+    owner.refused(refused);
+    produce(&mut owner, &journal, 5 * MS);
+    owner.log_end(2, 42, None);
+    assert_eq!(
+        sent(&produce(&mut owner, &journal, 6 * MS)),
+        [
+            Sent::Log(42, 16, 0, FrameFlags::HEARTBEAT),
+            Sent::Log(43, 16, 1, FrameFlags::NONE)
+        ]
+    );
+    assert_eq!(owner.figures(0).log_losses, 0);
+}
+
 #[test]
 fn what_the_journal_has_lost_is_marked_as_a_gap() {
     let mut journal = journal(64);
@@ -491,6 +524,33 @@ fn a_reign_writes_all_pages_and_then_only_what_changes() {
     );
 }
 
+/// An operator may delete pages: a stream with fewer messages than this has lost some.
+#[test]
+fn the_pages_and_the_head_are_what_the_stream_has_at_least() {
+    let mut journal = journal(1_024);
+    let mut owner = ready(&journal);
+    let board = Symbols::new(300);
+    assert_eq!(owner.stored_messages(), None, "nothing is stored yet");
+    pages(&mut owner, &journal, &board, 0, 1_000);
+    assert_eq!(owner.stored_messages(), None, "pages are on their way");
+    (0..3).for_each(|page| owner.page_stored(page));
+    pages(&mut owner, &journal, &board, 0, 1_000);
+    assert_eq!(owner.stored_messages(), None, "the head is on its way");
+    owner.head_stored();
+    assert_eq!(owner.stored_messages(), Some(4));
+    owner.rewrite_snapshot();
+    let again = pages(&mut owner, &journal, &board, 1, 1_000);
+    assert_eq!(
+        again.len(),
+        3,
+        "all are written again, though nothing has changed"
+    );
+    assert_eq!(owner.stored_messages(), None);
+    say(&mut journal, 1);
+    owner.lost_connection();
+    assert_eq!(owner.stored_messages(), None);
+}
+
 #[test]
 fn a_page_that_was_not_stored_is_written_before_the_head() {
     let journal = journal(64);
@@ -550,4 +610,47 @@ fn pages_without_anything_of_the_source_are_none() {
     let relay = Relay::new(&journal, &only);
     owner.produce_snapshot((&relay, &board), Times::default(), 1_000, &mut actions);
     assert_eq!(sent(&actions), [Sent::Page(1, 10, 1)]);
+}
+
+/// A relay that saw an unmarked frame would have relayed the source again.
+#[test]
+fn each_frame_of_a_relay_says_how_often_the_source_was_relayed() {
+    let mut journal = journal(1_024);
+    let config = OwnerConfig {
+        relays: 2,
+        ..OwnerConfig::of(5)
+    };
+    let mut owner = Owner::new(config, &Relay::new(&journal, &Everything), 0);
+    let mut actions = produce(&mut owner, &journal, 0);
+    owner.log_end(1, 40, None);
+    actions.extend(produce(&mut owner, &journal, 0));
+    let fence = ids(&actions)[0];
+    owner.acknowledged(fence, 41);
+    say(&mut journal, 5);
+    actions.extend(produce(&mut owner, &journal, 2 * MS));
+    let board = Symbols::new(3);
+    actions.extend(pages(&mut owner, &journal, &board, 3 * MS, 1_000));
+    owner.page_stored(0);
+    actions.extend(pages(&mut owner, &journal, &board, 4 * MS, 1_000));
+    owner.end();
+    actions.extend(produce(&mut owner, &journal, 5 * MS));
+    let flags: Vec<FrameFlags> = actions
+        .iter()
+        .filter_map(|action| match action {
+            OwnerAction::Publish(publication) => {
+                Some(Frame::decode(&publication.bytes).unwrap().header.flags)
+            }
+            OwnerAction::AskLogEnd { .. } => None,
+        })
+        .collect();
+    let kinds = [
+        FrameFlags::HEARTBEAT,
+        FrameFlags::PAGE,
+        FrameFlags::HEAD,
+        FrameFlags::END,
+    ];
+    for kind in kinds {
+        assert!(flags.iter().any(|flags| flags.contains(kind)), "{flags:?}");
+    }
+    assert!(flags.iter().all(|flags| flags.relays() == 2), "{flags:?}");
 }

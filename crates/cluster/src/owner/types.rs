@@ -10,6 +10,8 @@ pub struct OwnerConfig {
     pub epoch: u64,
     /// Number of this hub, for the operator's eyes.
     pub origin: u16,
+    /// Relays that the source has passed, this one included; 0 for a source of the hub itself.
+    pub relays: u8,
     /// Time from the end of a snapshot to the beginning of the next, if anything has changed.
     pub snapshot_interval_ns: u64,
 }
@@ -20,6 +22,7 @@ impl OwnerConfig {
         OwnerConfig {
             epoch,
             origin: 0,
+            relays: 0,
             snapshot_interval_ns: 5_000_000_000,
         }
     }

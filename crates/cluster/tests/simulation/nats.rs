@@ -24,7 +24,8 @@ pub(crate) struct Nats {
 }
 
 struct KeyEntry {
-    holder: u64,
+    /// Nothing if the entry was deleted: what is left of it keeps its revision.
+    holder: Option<u64>,
     revision: u64,
     expires_ns: u64,
 }
@@ -110,21 +111,29 @@ impl Nats {
         }
         self.revisions += 1;
         self.entry = Some(KeyEntry {
-            holder,
+            holder: Some(holder),
             revision: self.revisions,
             expires_ns: now_ns + ENTRY_AGE_NS,
         });
         Some(self.revisions)
     }
 
-    /// Returns the holder and the revision.
-    pub(crate) fn read_entry(&self) -> Option<(u64, u64)> {
+    /// Returns the holder, unless the entry was deleted, and the revision.
+    pub(crate) fn read_entry(&self) -> Option<(Option<u64>, u64)> {
         self.entry
             .as_ref()
             .map(|entry| (entry.holder, entry.revision))
     }
 
-    pub(crate) fn delete_entry(&mut self, revision: u64) {
-        self.entry.take_if(|entry| entry.revision == revision);
+    pub(crate) fn delete_entry(&mut self, revision: u64, now_ns: u64) {
+        let is_there = |entry: &KeyEntry| entry.revision == revision;
+        if self.entry.as_ref().is_some_and(is_there) {
+            self.revisions += 1;
+            self.entry = Some(KeyEntry {
+                holder: None,
+                revision: self.revisions,
+                expires_ns: now_ns + ENTRY_AGE_NS,
+            });
+        }
     }
 }

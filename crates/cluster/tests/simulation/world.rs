@@ -52,7 +52,7 @@ enum Event {
     LogEnd(usize, u64, Option<(u64, Option<FrameHeader>)>),
     AtBucket(usize, u64, LeaseAction),
     Written(usize, u64, u64, Option<u64>),
-    EntryRead(usize, u64, u64, Option<Entry>),
+    EntryRead(usize, u64, u64, Option<(Option<u64>, u64)>),
     LeaseFailed(usize, u64, u64),
     EntryGone(usize),
     SnapshotSeen(usize, Bytes),
@@ -357,7 +357,9 @@ impl World {
             LeaseAction::Create { request } => (request, true, None),
             LeaseAction::Renew { request, revision } => (request, true, Some(revision)),
             LeaseAction::Read { request } => (request, false, None),
-            LeaseAction::Delete { revision } => return self.nats.delete_entry(revision),
+            LeaseAction::Delete { revision } => {
+                return self.nats.delete_entry(revision, self.now_ns);
+            }
         };
         if is_write {
             let written = self.nats.write_entry(token, revision, self.now_ns);
@@ -366,10 +368,7 @@ impl World {
                 false => self.after(LATENCY_NS, Event::Written(hub, token, request, written)),
             }
         } else {
-            let entry = self.nats.read_entry().map(|(holder, revision)| Entry {
-                revision,
-                is_ours: holder == token,
-            });
+            let entry = self.nats.read_entry();
             match self.loses_answer(hub) {
                 true => self.after(ANSWER_NS, Event::LeaseFailed(hub, token, request)),
                 false => self.after(LATENCY_NS, Event::EntryRead(hub, token, request, entry)),
@@ -446,7 +445,17 @@ impl World {
                 }
             }
             Event::EntryRead(hub, token, request, entry) if hubs[hub].token == token => {
-                hubs[hub].lease.read(request, entry, now_ns);
+                let lease = &mut hubs[hub].lease;
+                match entry {
+                    Some((None, revision)) => lease.read_deletion(request, revision, now_ns),
+                    entry => {
+                        let entry = entry.map(|(holder, revision)| Entry {
+                            revision,
+                            is_ours: holder == Some(token),
+                        });
+                        lease.read(request, entry, now_ns);
+                    }
+                }
             }
             Event::LeaseFailed(hub, token, request) if hubs[hub].token == token => {
                 hubs[hub].lease.failed(request, now_ns);

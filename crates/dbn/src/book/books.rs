@@ -233,7 +233,7 @@ impl Books {
             Ok(change) => {
                 let unused = match (change.trade, order.price) {
                     (false, _) => None,
-                    (true, UNDEFINED_PRICE) => Some(Unused::NoPrice),
+                    (true, UNDEFINED_PRICE | i64::MIN) => Some(Unused::NoPrice),
                     (true, price) if self.mixes_schemas => {
                         let trade = repeats::Trade {
                             place: place as u32,
@@ -337,7 +337,7 @@ impl Books {
         (source_time_ns, time_ns): (u64, u64),
         mut sink: impl FnMut(Tick),
     ) {
-        if event.price == UNDEFINED_PRICE {
+        if matches!(event.price, UNDEFINED_PRICE | i64::MIN) {
             return self.count_unused(record, Unused::NoPrice);
         }
         let place = match self.place(&record.header(), time_ns) {
@@ -516,11 +516,11 @@ fn unused_by(verdict: Verdict) -> Option<Unused> {
 
 /// Returns a top whose sides without a price have no size and no orders.
 fn priced(mut top: BidAsk) -> BidAsk {
-    if top.bid == UNDEFINED_PRICE {
-        (top.bid_size, top.bid_orders) = (0, 0);
+    if matches!(top.bid, UNDEFINED_PRICE | i64::MIN) {
+        (top.bid, top.bid_size, top.bid_orders) = (UNDEFINED_PRICE, 0, 0);
     }
-    if top.ask == UNDEFINED_PRICE {
-        (top.ask_size, top.ask_orders) = (0, 0);
+    if matches!(top.ask, UNDEFINED_PRICE | i64::MIN) {
+        (top.ask, top.ask_size, top.ask_orders) = (UNDEFINED_PRICE, 0, 0);
     }
     top
 }

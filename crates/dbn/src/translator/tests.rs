@@ -9,6 +9,7 @@ mod days;
 mod names;
 mod unknown;
 
+const DAY_NS: u64 = 86_400_000_000_000;
 /// 2024-03-07, 15:00 UTC.
 const NOON_NS: u64 = 1_709_823_600_000_000_000;
 
@@ -441,6 +442,24 @@ fn the_session_precedes_an_order_that_is_passed_on_and_ends_no_event() {
     let mut old = order(7, NOON_NS - 90 * 3_600 * 1_000_000_000, b'A', 3, 100, 0);
     put(&mut old, 40, &(NOON_NS + 3).to_le_bytes());
     assert_eq!(said(old).1, vec![]);
+}
+
+/// The session began at the capture, days after its trades: a file that was replayed again was
+/// taken for the next trades of the day, and they counted twice.
+#[test]
+fn a_session_begins_by_the_time_of_the_trade_that_begins_it() {
+    for distance_ns in [0, 36, 48, 9 * 24, 400 * 24].map(|hours| hours * 3_600 * 1_000_000_000) {
+        let mut translator = Translator::default();
+        let mut bytes = order(7, NOON_NS - distance_ns, b'T', 0, 100, 0);
+        put(&mut bytes, 40, &NOON_NS.to_le_bytes());
+        let times = apply(&mut translator, &bytes);
+        let times = times.iter().filter_map(|message| match message {
+            Message::SessionStart(start) => Some(start.source_time_ns),
+            Message::Trade(trade) => Some(trade.source_time_ns),
+            _ => None,
+        });
+        assert_eq!(times.collect::<Vec<_>>(), [NOON_NS; 2], "{distance_ns}");
+    }
 }
 
 #[test]

@@ -19,7 +19,16 @@ pub(super) const CLUSTER: &[HubCounter] = &[
         if let Some(own) = &shown.own {
             line(out, "cluster_own", own);
         }
-        for (number, source) in shown.remote.iter().enumerate() {
+        for (number, relay) in shown.relays.iter().enumerate() {
+            line(out, &format!("cluster_relay{number}"), relay);
+        }
+        let (heard, silent): (Vec<_>, Vec<_>) =
+            shown.remote.iter().partition(|source| source.is_heard);
+        line(out, "cluster_sources", shown.remote.len());
+        line(out, "cluster_sources_silent", silent.len());
+        // Sources of former owners come last, and not all of them.
+        let shown = heard.into_iter().chain(silent).take(SOURCE_LINES_MAX);
+        for (number, source) in shown.enumerate() {
             line(out, &format!("cluster_source{number}"), source);
         }
         for (name, text) in look.shared.iter().flat_map(|shared| shared.board.lines()) {
@@ -60,7 +69,24 @@ pub(super) const CLUSTER: &[HubCounter] = &[
     .gauge(1575, "cluster_lag_messages")
     .help("Messages of other hubs that are known to exist and were not applied: the most of a source.")
     .when(is_in_cluster),
+    HubCounter::count("cluster_relay_bytes_in", |look| {
+        let shown = look.market.cluster.get();
+        shown.relays.iter().map(|relay| relay.bytes_in).sum()
+    })
+    .counter(1576, "cluster_relay_bytes_in_total")
+    .help("Bytes of messages of relayed sources.")
+    .when(is_in_cluster),
+    HubCounter::count("cluster_relay_bytes_out", |look| {
+        let shown = look.market.cluster.get();
+        shown.relays.iter().map(|relay| relay.bytes_out).sum()
+    })
+    .counter(1577, "cluster_relay_bytes_out_total")
+    .help("Bytes that relays have published.")
+    .when(is_in_cluster),
 ];
+
+/// Sources that have a line.
+const SOURCE_LINES_MAX: usize = 64;
 
 fn is_in_cluster(look: &HubLook<'_>) -> bool {
     look.market.config.cluster.is_some()

@@ -29,8 +29,8 @@ pub(crate) struct BarState {
     missing_until_ns: u64,
     /// Whether the newest bar may lack trades.
     is_partial: bool,
-    /// Whether the bar of a venue has begun as this one.
-    is_continued: bool,
+    /// End of the bar that the bar of a venue has begun as; 0 if none has.
+    continued_end_ns: u64,
     /// Whether a client has read the bars under the name of the symbol's only venue.
     is_read_as_venue: bool,
     /// The last bars that were closed, if they are of several venues; the oldest first.
@@ -74,7 +74,7 @@ impl BarState {
             source: u32::MAX,
             missing_until_ns: traded_until_ns,
             is_partial: false,
-            is_continued: false,
+            continued_end_ns: 0,
             is_read_as_venue: false,
             closed: Vec::new(),
         }
@@ -87,7 +87,7 @@ impl BarState {
         if self.bars.newest().is_some() {
             return false;
         }
-        symbol.is_continued = true;
+        symbol.continued_end_ns = symbol.bars.end_ns().unwrap_or(0);
         self.bars = symbol.bars.clone();
         (self.sequence, self.receive_time_ns) = (symbol.sequence, symbol.receive_time_ns);
         (self.is_live, self.delay_ns) = (symbol.is_live, symbol.delay_ns);
@@ -107,9 +107,9 @@ impl BarState {
         self.is_read_as_venue
     }
 
-    /// Returns whether the bar of a venue has begun as this one.
-    pub(crate) fn is_continued(&self) -> bool {
-        self.is_continued
+    /// Returns whether the bar of a venue has begun as the one with this end.
+    pub(crate) fn is_continued(&self, end_ns: u64) -> bool {
+        self.continued_end_ns == end_ns
     }
 
     /// Notes the newest trade, which has been given to the aggregator.
@@ -170,7 +170,7 @@ impl BarState {
 
     /// Notes that a bar has begun.
     pub(crate) fn begins(&mut self) {
-        (self.is_continued, self.delay_ns) = (false, 0);
+        self.delay_ns = 0;
         let start_ns = self.bars.newest().map_or(0, |(bar, _)| bar.start_ns);
         self.is_partial = self.missing_until_ns != 0 && start_ns <= self.missing_until_ns;
     }
@@ -179,6 +179,11 @@ impl BarState {
     #[inline]
     pub(crate) fn traded_by(&mut self, source: u32) -> bool {
         std::mem::replace(&mut self.source, source) != source
+    }
+
+    /// Returns whether a source has given the newest trade.
+    pub(crate) fn is_last_of(&self, source: u32) -> bool {
+        self.source == source
     }
 
     /// Notes that the newest bar may lack trades.

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tidewire_nats::Settings;
 
+use super::relay::RelayConfig;
+
 /// The place of a hub in a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterConfig {
@@ -29,6 +31,8 @@ pub struct ClusterConfig {
     pub log_age: Duration,
     /// Bytes that the log of a source keeps.
     pub log_bytes: u64,
+    /// Sources that it publishes again for other sites.
+    pub relays: Vec<RelayConfig>,
 }
 
 impl ClusterConfig {

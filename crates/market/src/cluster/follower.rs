@@ -1,6 +1,6 @@
 //! What an edge asks NATS for: the snapshot and the log of one source.
 
-use tidewire_cluster::{Edge, EdgeAction, EdgeConfig, Frame, Head};
+use tidewire_cluster::{Edge, EdgeAction, EdgeConfig};
 use tidewire_nats::{Answer, Fetching, Link};
 
 use super::requests::{Request, Requests};
@@ -80,8 +80,8 @@ impl Follower {
             (&Request::RemoteHead(_, request), Answer::Entries(entries)) => {
                 if let Some(head) = entries.first() {
                     self.edge.snapshot_head(request, &head.payload, now_ns);
-                    self.pages = pages(&head.payload);
                 }
+                self.pages = self.edge.snapshot_pages();
                 self.read_pages(name, request, link, now_ns);
             }
             (&Request::RemotePages(_, request), Answer::Entries(entries)) => {
@@ -109,6 +109,9 @@ impl Follower {
             (&Request::RemoteLogEnd(_, request), Answer::Newest(newest)) => {
                 let last = newest.map_or(0, |entry| entry.sequence);
                 self.edge.fetch_end(request, last, now_ns);
+            }
+            (&Request::RemoteLogEnd(_, request), Answer::NoMessage { last_sequence }) => {
+                self.edge.fetch_end(request, last_sequence, now_ns);
             }
             (&Request::RemoteLog(_, request) | &Request::RemoteLogEnd(_, request), _) => {
                 self.edge.fetch_failed(request, now_ns);
@@ -145,15 +148,4 @@ impl Follower {
         let tag = requests.open(Request::RemotePages(name.to_owned(), request));
         link.newest_of_each(tag, &self.subjects.snapshot_stream(), subjects.collect());
     }
-}
-
-/// Returns the numbers of the pages that a head names.
-fn pages(head: &[u8]) -> Vec<u32> {
-    let head = Frame::decode(head).and_then(|frame| Head::decode(&frame));
-    let pages = head.map(|head| head.pages).unwrap_or_default();
-    let numbered = (0..).zip(pages);
-    numbered
-        .filter(|&(_, page)| page > 0)
-        .map(|(number, _)| number)
-        .collect()
 }

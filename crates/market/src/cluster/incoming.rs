@@ -39,6 +39,8 @@ struct Remote {
     follower: Follower,
     client: Client,
     ingest: Ingest,
+    /// Its number as a source of the hub.
+    number: u32,
     is_heard: bool,
     is_stale: bool,
     outgoing: Vec<u8>,
@@ -81,6 +83,13 @@ impl Incoming {
 
     /// Returns the source with this name, which may be new.
     fn remote(&mut self, source: &str, now_ns: u64) -> Option<&mut Remote> {
+        if self.sources.len() >= SOURCES_MAX && !self.sources.contains_key(source) {
+            // A source without an owner makes room; its topics keep their last values, stale.
+            let silent = self.sources.iter().find(|(_, remote)| !remote.is_heard);
+            if let Some(name) = silent.map(|(name, _)| name.clone()) {
+                self.sources.remove(&name);
+            }
+        }
         let is_full = self.sources.len() >= SOURCES_MAX;
         match self.sources.entry(source.to_owned()) {
             Entry::Occupied(found) => Some(found.into_mut()),
@@ -170,6 +179,7 @@ impl Incoming {
             remote.ingest.publish_latency();
             Figures {
                 source: name.clone(),
+                number: remote.number,
                 is_heard: remote.is_heard,
                 is_current: remote.follower.edge.is_current(),
                 figures: remote.follower.edge.figures(),
@@ -193,6 +203,7 @@ impl Remote {
             follower: Follower::new(Subjects::new(&config.name, source), now_ns),
             client,
             ingest,
+            number,
             is_heard: true,
             is_stale: false,
             outgoing: Vec::new(),

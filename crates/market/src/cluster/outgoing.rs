@@ -1,6 +1,6 @@
 //! What this hub publishes to the cluster: the topics of its own sources, while it owns them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidewire_cluster::{
@@ -9,9 +9,11 @@ use tidewire_cluster::{
 };
 use tidewire_feed::server::Relay;
 use tidewire_nats::{Answer, Expectation, Link, Storing, StreamSettings};
+use tidewire_retry::Repeated;
 use tracing::{info, warn};
 
 use super::config::ClusterConfig;
+use super::conflation::Conflation;
 use super::own::OwnTopics;
 use super::requests::{Request, Requests};
 use super::status::Outgoing as Figures;
@@ -20,14 +22,31 @@ use crate::market::Market;
 
 /// Entries of the board that are looked at for a snapshot under one lock of the journal.
 const ENTRIES_A_SLICE: usize = 512;
+/// Slots of topics that are looked at for a snapshot in one turn.
+const SLOTS_A_TURN: usize = 4_096;
 /// Frames that are made under one lock of the journal.
 const FRAMES_A_SLICE: usize = 2;
 /// Slices a turn: then what has arrived is looked at.
 const SLICES_A_TURN: usize = 32;
 /// Delay until streams that could not be made are asked for again.
 const STREAMS_RETRY_NS: u64 = 1_000_000_000;
+/// Time from one look whether the stream of snapshots still has all pages to the next.
+const PAGE_COUNT_NS: u64 = 5_000_000_000;
+/// Revisions that a bucket has at most in a millisecond: it begins with that of its time.
+const EPOCHS_A_MILLISECOND: u64 = 10;
 /// How long an entry of the bucket lives: an owner that is not heard any more has lost its source.
 const LEASE_AGE: Duration = Duration::from_secs(3);
+
+/// What an owner publishes.
+#[derive(Clone, Copy)]
+pub(super) enum Stream<'a> {
+    /// The topics of this hub's own sources.
+    Own(&'a Market),
+    /// What a relay has made of another hub's.
+    Relay(&'a Conflation),
+    /// Its topics beyond market data.
+    Topics(&'a tidewire_cluster::OwnTopics),
+}
 
 /// The sending side.
 pub(super) struct Outgoing {
@@ -37,47 +56,22 @@ pub(super) struct Outgoing {
     /// What this process writes into the lease: no other one writes the same.
     mark: Bytes,
     streams: Streams,
+    /// Whether all streams have existed. One that is gone since then stops nothing.
+    have_existed: bool,
+    /// When the pages of the snapshot are counted next.
+    next_count_ns: u64,
+    /// For how long the streams cannot be made.
+    failures: Repeated,
     lease: Lease,
     owner: Option<Owner>,
     actions: Vec<OwnerAction>,
     /// The session of this hub's stream.
     session: u32,
     deposed_by: u64,
-}
-
-/// What is published: a stream, and the records of its snapshot.
-pub(super) trait Stream {
-    /// Begins a reign.
-    fn begin(&self, config: OwnerConfig, now_ns: u64) -> Owner;
-
-    /// Appends what is due. Returns whether more is ready.
-    fn produce(&self, owner: &mut Owner, times: Times, actions: &mut Vec<OwnerAction>) -> bool;
-}
-
-impl Stream for Market {
-    fn begin(&self, config: OwnerConfig, now_ns: u64) -> Owner {
-        let own = own(self);
-        let journal = self.journal.lock();
-        Owner::new(config, &Relay::new(&journal, &own), now_ns)
-    }
-
-    fn produce(&self, owner: &mut Owner, times: Times, actions: &mut Vec<OwnerAction>) -> bool {
-        let own = own(self);
-        let mut more = true;
-        for _ in 0..SLICES_A_TURN {
-            let journal = self.journal.lock();
-            let reader = Relay::new(&journal, &own);
-            more = owner.produce_some(&reader, times.now_ns, FRAMES_A_SLICE, actions);
-            drop(journal);
-            if !more {
-                break;
-            }
-        }
-        let journal = self.journal.lock();
-        let reader = (&Relay::new(&journal, &own), &*self.board);
-        more |= owner.produce_snapshot(reader, times, ENTRIES_A_SLICE, actions);
-        more
-    }
+    /// Relays that the source has passed, this hub included.
+    relays: u8,
+    /// Bytes of the frames that were published.
+    bytes: u64,
 }
 
 /// The streams of an owner.
@@ -103,18 +97,48 @@ impl Outgoing {
             origin: origin(config.hub.as_str()),
             mark: mark.into(),
             streams: Streams::Due(now_ns),
+            have_existed: false,
+            next_count_ns: now_ns,
+            failures: Repeated::default(),
             lease: Lease::new(LeaseConfig::default(), now_ns),
             owner: None,
             actions: Vec::new(),
             session,
             deposed_by: 0,
+            relays: 0,
+            bytes: 0,
             config: config.clone(),
         }
+    }
+
+    /// Says how many relays the source has passed.
+    pub(super) fn relayed(self, relays: u8) -> Self {
+        Self { relays, ..self }
+    }
+
+    /// Returns whether this hub owns the source.
+    pub(super) fn is_owner(&self) -> bool {
+        self.owner.is_some()
+    }
+
+    /// Returns the bytes of all frames that were published.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Returns the pattern by which others' pages under this source's name are heard.
     pub(super) fn snapshot_subject(&self) -> String {
         self.subjects.snapshot()
+    }
+
+    /// Returns the subject on which the owner's orderly end is heard.
+    pub(super) fn lease_subject(&self) -> String {
+        self.subjects.lease()
+    }
+
+    /// Handles that another hub has given the source back.
+    pub(super) fn lease_deleted(&mut self, now_ns: u64) {
+        self.lease.entry_is_gone(now_ns);
     }
 
     /// Returns whether this is the source that it publishes.
@@ -125,26 +149,51 @@ impl Outgoing {
     /// Does what is due. Returns whether more is ready.
     pub(super) fn turn(
         &mut self,
-        stream: &impl Stream,
+        stream: Stream<'_>,
         (link, requests): (&Link, &mut Requests),
         times: Times,
     ) -> bool {
         let now_ns = times.now_ns;
         match self.streams {
-            Streams::Due(at_ns) if now_ns >= at_ns => self.make_streams(link, requests),
-            Streams::Made => {}
-            _ => return false,
+            Streams::Due(at_ns) if now_ns >= at_ns => {
+                self.make_streams(link, requests, times.wall_ms);
+            }
+            _ => {}
+        }
+        if !self.have_existed {
+            return false;
         }
         self.lease.handle_timeout(now_ns);
         self.follow_lease(stream, now_ns);
         self.ask_for_lease(link, requests);
         let more = self.produce(stream, times);
         self.publish(link, requests);
+        self.count_pages(link, requests, now_ns);
         self.note_end();
         more
     }
 
-    fn make_streams(&mut self, link: &Link, requests: &mut Requests) {
+    /// Ends a reign whose time is over, while there is no link.
+    pub(super) fn turn_without_link(&mut self, market: &Market, now_ns: u64) {
+        self.lease.expire(now_ns);
+        self.follow_lease(market, now_ns);
+    }
+
+    /// Asks whether the stream of snapshots has all pages: an operator may have deleted some.
+    fn count_pages(&mut self, link: &Link, requests: &mut Requests, now_ns: u64) {
+        let Some(owner) = &self.owner else { return };
+        if now_ns < self.next_count_ns {
+            return;
+        }
+        self.next_count_ns = now_ns.saturating_add(PAGE_COUNT_NS);
+        if let Some(expected) = owner.stored_messages() {
+            let epoch = owner.figures(now_ns).epoch;
+            let tag = requests.open(Request::PageCount(epoch, expected));
+            link.count(tag, &self.subjects.snapshot_stream());
+        }
+    }
+
+    fn make_streams(&mut self, link: &Link, requests: &mut Requests, wall_ms: u64) {
         let config = &self.config;
         let base = StreamSettings {
             replicas: config.replicas,
@@ -170,6 +219,9 @@ impl Outgoing {
                 per_subject_max: Some(1),
                 age_max: LEASE_AGE,
                 repeated_within: LEASE_AGE,
+                // A bucket that is made again goes on above the epochs that logs and edges have
+                // seen: fewer than 10 writes a millisecond came to the one before.
+                first_sequence: Some(wall_ms.saturating_mul(EPOCHS_A_MILLISECOND)),
                 ..base
             },
         ];
@@ -184,27 +236,50 @@ impl Outgoing {
             return;
         };
         let is_made = matches!(answer, Answer::Made);
-        if !is_made && !has_failed {
-            warn!(?answer, "a stream of the cluster cannot be made; retrying");
+        if !is_made
+            && !has_failed
+            && let Some((failures, _)) = self.failures.failed(Instant::now())
+        {
+            let source = self.source();
+            let reason = why_not_made(answer);
+            warn!(source, %reason, failures, "the source's streams cannot be made; retrying");
         }
         self.streams = match (left - 1, has_failed || !is_made) {
             (0, true) => Streams::Due(now_ns.saturating_add(STREAMS_RETRY_NS)),
-            (0, false) => Streams::Made,
+            (0, false) => {
+                self.failures.works();
+                Streams::Made
+            }
             (left, failed) => Streams::Asked(left, failed),
         };
+        if self.streams == Streams::Made
+            && std::mem::replace(&mut self.have_existed, true)
+            && let Some(owner) = &mut self.owner
+        {
+            // It may be that of snapshots that was gone.
+            owner.rewrite_snapshot();
+        }
     }
 
     /// Begins or ends a reign as the lease says.
-    fn follow_lease(&mut self, stream: &impl Stream, now_ns: u64) {
+    fn follow_lease(&mut self, stream: Stream<'_>, now_ns: u64) {
         while let Some(event) = self.lease.next_event() {
             match event {
                 LeaseEvent::Acquired { epoch } => {
                     info!(source = %self.source(), epoch, "this hub owns the source now");
                     let config = OwnerConfig {
                         origin: self.origin,
+                        relays: self.relays,
                         ..OwnerConfig::of(epoch)
                     };
-                    self.owner = Some(stream.begin(config, now_ns));
+                    self.owner = Some(match stream {
+                        Stream::Own(market) => {
+                            let (own, journal) = (own(market), market.journal.lock());
+                            Owner::new(config, &Relay::new(&journal, &own), now_ns)
+                        }
+                        Stream::Relay(relay) => Owner::new(config, &relay.stream(), now_ns),
+                        Stream::Topics(topics) => Owner::new(config, &topics.relay(), now_ns),
+                    });
                 }
                 LeaseEvent::Lost => {
                     warn!(source = %self.source(), "this hub does not own the source any more");
@@ -245,11 +320,41 @@ impl Outgoing {
         }
     }
 
-    fn produce(&mut self, stream: &impl Stream, times: Times) -> bool {
-        match &mut self.owner {
-            Some(owner) => stream.produce(owner, times, &mut self.actions),
-            None => false,
+    fn produce(&mut self, stream: Stream<'_>, times: Times) -> bool {
+        let Some(owner) = &mut self.owner else {
+            return false;
+        };
+        let market = match stream {
+            Stream::Own(market) => market,
+            Stream::Topics(topics) => {
+                let (reader, actions) = (topics.relay(), &mut self.actions);
+                let more = owner.produce(&reader, times.now_ns, actions);
+                let sources = (&reader, topics);
+                return owner.produce_records(sources, times, SLOTS_A_TURN, actions) || more;
+            }
+            Stream::Relay(relay) => {
+                // No other thread waits for its journal.
+                let (reader, actions) = (relay.stream(), &mut self.actions);
+                let more = owner.produce(&reader, times.now_ns, actions);
+                return more
+                    | owner.produce_snapshot((&reader, relay), times, ENTRIES_A_SLICE, actions);
+            }
+        };
+        let own = own(market);
+        let mut more = true;
+        for _ in 0..SLICES_A_TURN {
+            let journal = market.journal.lock();
+            let reader = Relay::new(&journal, &own);
+            more = owner.produce_some(&reader, times.now_ns, FRAMES_A_SLICE, &mut self.actions);
+            drop(journal);
+            if !more {
+                break;
+            }
         }
+        let journal = market.journal.lock();
+        let reader = (&Relay::new(&journal, &own), &own);
+        more |= owner.produce_snapshot(reader, times, ENTRIES_A_SLICE, &mut self.actions);
+        more
     }
 
     fn publish(&mut self, link: &Link, requests: &mut Requests) {
@@ -267,6 +372,7 @@ impl Outgoing {
                 }
             };
             let payload = Bytes::from_owner(bytes);
+            self.bytes += payload.len() as u64;
             match to {
                 Destination::Live => {
                     // What does not fit is missing for the edges, which fetch it from the log.
@@ -325,8 +431,10 @@ impl Outgoing {
                 self.lease.written(number, sequence, now_ns);
             }
             (Request::LeaseWrite(number), Answer::Refused) => self.lease.refused(number, now_ns),
+            (Request::LeaseRead(number), Answer::Newest(Some(entry))) if entry.is_deletion => {
+                self.lease.read_deletion(number, entry.sequence, now_ns);
+            }
             (Request::LeaseRead(number), Answer::Newest(entry)) => {
-                let entry = entry.filter(|entry| !entry.is_deletion);
                 let entry = entry.map(|entry| Entry {
                     revision: entry.sequence,
                     is_ours: entry.payload == self.mark,
@@ -345,6 +453,7 @@ impl Outgoing {
         self.look_for_stream(answer, now_ns);
         let Some(owner) = &mut self.owner else { return };
         let epoch = owner.figures(now_ns).epoch;
+        let source = self.config.source.as_ref().map_or("", ClusterName::as_str);
         let is_stored = matches!(answer, Answer::Stored { .. });
         match (request, answer) {
             (Request::Frame(id), Answer::Stored { sequence, .. }) if id.epoch == epoch => {
@@ -367,6 +476,20 @@ impl Outgoing {
                 });
                 let sequence = entry.as_ref().map_or(0, |entry| entry.sequence);
                 owner.log_end(*question, sequence, last);
+            }
+            (Request::LogEnd(of, question), Answer::NoMessage { last_sequence })
+                if *of == epoch =>
+            {
+                owner.log_end(*question, *last_sequence, None);
+            }
+            (Request::PageCount(of, expected), Answer::Count(count)) if *of == epoch => {
+                if count < expected {
+                    warn!(
+                        source,
+                        count, expected, "the snapshot has lost pages; writing all again"
+                    );
+                    owner.rewrite_snapshot();
+                }
             }
             (Request::LogEnd(of, _), _) if *of == epoch => owner.log_end_failed(now_ns),
             _ => {}
@@ -402,7 +525,7 @@ impl Outgoing {
     /// Gives the source up in order, at the hub's end: what is left is published.
     pub(super) fn end(
         &mut self,
-        stream: &impl Stream,
+        stream: Stream<'_>,
         (link, requests): (&Link, &mut Requests),
         times: Times,
     ) {
@@ -417,14 +540,17 @@ impl Outgoing {
 
     /// Returns when [`Outgoing::turn`] must be called even if the journal has nothing new.
     pub(super) fn deadline_ns(&self) -> u64 {
-        match self.streams {
+        let streams_ns = match self.streams {
             Streams::Due(at_ns) => at_ns,
-            Streams::Asked(..) => u64::MAX,
-            Streams::Made => {
-                let owner_ns = self.owner.as_ref().map_or(u64::MAX, Owner::deadline_ns);
-                self.lease.deadline_ns().min(owner_ns)
-            }
+            Streams::Asked(..) | Streams::Made => u64::MAX,
+        };
+        if !self.have_existed {
+            return streams_ns;
         }
+        let owner_ns = self.owner.as_ref().map_or(u64::MAX, |owner| {
+            owner.deadline_ns().min(self.next_count_ns)
+        });
+        self.lease.deadline_ns().min(owner_ns).min(streams_ns)
     }
 
     /// Returns until when new messages of the journal may wait; 0 for not at all.
@@ -463,3 +589,17 @@ fn origin(hub: &str) -> u16 {
         hash.wrapping_mul(33).wrapping_add(byte.into())
     })
 }
+
+/// Returns why a stream was not made, in words for the log.
+fn why_not_made(answer: &Answer) -> String {
+    match answer {
+        Answer::Failed(reason) if reason == UNAVAILABLE => {
+            "the NATS servers have no JetStream; enable it".to_owned()
+        }
+        Answer::Failed(reason) => reason.clone(),
+        _ => "no answer; may this hub's NATS user publish to $JS.API?".to_owned(),
+    }
+}
+
+/// What the client says if no server answers for JetStream.
+const UNAVAILABLE: &str = "jetstream unavailable";

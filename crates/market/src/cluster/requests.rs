@@ -15,6 +15,8 @@ pub(super) enum Request {
     Page(u64, u32),
     /// The head of the own snapshot, in the reign.
     Head(u64),
+    /// How many messages the own snapshot has, in the reign; at least so many are expected.
+    PageCount(u64, u64),
     /// The end of the own log, by the number of the question.
     LogEnd(u64, u64),
     /// A write of the lease.
@@ -46,6 +48,11 @@ impl Requests {
         self.next += 1;
         self.open.insert(self.next, request);
         self.next
+    }
+
+    /// Forgets all requests: their answers are ignored.
+    pub(super) fn forget(&mut self) {
+        self.open.clear();
     }
 
     /// Returns the request of an answer.

@@ -16,6 +16,7 @@ use tidewire_lastvalue::{
 };
 
 use super::certainty::{Certainties, Doubt};
+use super::prices::{has_lowest, without_lowest};
 use super::publishing::Unheard;
 use super::repetition::NewestTrade;
 use super::sessions::{
@@ -78,6 +79,16 @@ impl Work<'_> {
         self.ahead
             .note((until_ns - self.receive_time_ns).saturating_add(beyond_ns));
         Some(timeless)
+    }
+
+    /// Returns a message without a time and prices that cannot be; `None` if it keeps all.
+    #[inline]
+    pub(super) fn without_impossible(&mut self, message: &Message) -> Option<Message> {
+        let timeless = self.without_impossible_time(message);
+        match has_lowest(message) {
+            false => timeless,
+            true => Some(without_lowest(timeless.as_ref().unwrap_or(message))),
+        }
     }
 
     /// Applies a message about `topic`. Returns false if another writer has the topic now.

@@ -1,33 +1,19 @@
 //! Adds trades to bars, and closes bars by the source's clock.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
-use std::sync::Arc;
-
 use tidewire_feed::server::Steps;
 use tidewire_feed::wire::{LastValue, Message, UNDEFINED_PRICE};
 
-use super::Batch;
 use super::apply::Work;
+use super::{Batch, times};
 use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown, publish, traded_until_ns};
 use crate::board::VENUE_SEPARATOR;
 use crate::symbols::Symbol;
 use crate::topic::Topic;
 use crate::venues::CONSOLIDATED_NAME;
+pub(crate) use sources::OpenBars;
+use sources::{Due, Role};
 
-/// The open bars of one source.
-#[derive(Debug)]
-pub(crate) struct OpenBars {
-    /// Source time at which the first of them may be closed, nanoseconds since the UNIX epoch;
-    /// `u64::MAX` if there are none.
-    pub(super) due_ns: u64,
-    /// Source time by which bars are due that batches have not come to yet; 0 if there are none.
-    closing_ns: u64,
-    /// End of the bar, and the number of its topic; the earliest end first.
-    open: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Those of them that another source or session has begun.
-    adopted: HashSet<(u64, u32)>,
-}
+mod sources;
 
 /// What a symbol has traded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,72 +39,19 @@ impl Traded {
     }
 }
 
-impl Default for OpenBars {
-    fn default() -> Self {
-        Self {
-            due_ns: u64::MAX,
-            closing_ns: 0,
-            open: BinaryHeap::new(),
-            adopted: HashSet::new(),
-        }
-    }
-}
-
-impl OpenBars {
-    fn add(&mut self, end_ns: u64, number: u32) {
-        self.open.push(Reverse((end_ns, number)));
-        self.due_ns = self.due_ns.min(end_ns.saturating_add(GRACE_NS));
-    }
-
-    /// Adds a bar that another source or session has begun. A source may say so again and again.
-    fn adopt(&mut self, end_ns: u64, number: u32) {
-        if self.adopted.insert((end_ns, number)) {
-            self.add(end_ns, number);
-        }
-    }
-
-    /// Returns whether bars are due that batches have not come to.
-    #[inline]
-    pub(super) fn is_closing(&self) -> bool {
-        self.closing_ns > 0
-    }
-
-    /// Takes out the bar that is due first, if one is at `now_ns`.
-    fn take_due(&mut self, now_ns: u64) -> Option<(u64, u32)> {
-        if self.due_ns > now_ns {
-            return None;
-        }
-        let Reverse(bar) = self.open.pop()?;
-        if !self.adopted.is_empty() {
-            self.adopted.remove(&bar);
-        }
-        let next = self.open.peek();
-        self.due_ns = next.map_or(u64::MAX, |Reverse(next)| next.0.saturating_add(GRACE_NS));
-        Some(bar)
-    }
-}
-
 impl Batch<'_> {
     /// Closes the source's bars that have ended before this message, and adds it if it is a trade.
     /// The message has been applied.
     #[inline(never)]
     pub(super) fn update_bars(&mut self, message: &Message) {
-        let source_time_ns = match message {
-            Message::Trade(trade) => trade.source_time_ns,
-            Message::Quote(quote) => quote.source_time_ns,
-            Message::Status(status) => status.source_time_ns,
-            _ => return,
-        };
-        if source_time_ns >= self.open_bars.due_ns {
-            self.close_bars(source_time_ns);
-        }
+        self.pass_time(times::time_ns(message).unwrap_or(0));
         if let Message::Trade(trade) = message
             && let Some(symbol) = self.symbols.get(trade.symbol)
             && let Some(topic) = symbol.of_venue(trade.source).cloned()
             && !self.work.is_repeated
         {
             let trade = BarTrade {
-                source_time_ns,
+                source_time_ns: trade.source_time_ns,
                 receive_time_ns: self.work.receive_time_ns,
                 sequence: self.work.journal.next_sequence() - 1,
                 price: trade.price,
@@ -141,6 +74,15 @@ impl Batch<'_> {
         }
     }
 
+    /// Closes the source's bars that have ended by a time of its stream, ns since the UNIX epoch; 0
+    /// if the message has none.
+    #[inline]
+    pub(super) fn pass_time(&mut self, source_time_ns: u64) {
+        if source_time_ns >= self.open_bars.due_ns {
+            self.close_bars(source_time_ns);
+        }
+    }
+
     /// Returns whether the source gives the trades of a symbol's venue once more, as those of all
     /// venues: a hub does, and a recording of one.
     fn gives_sum(&self, venue: &Topic, symbol: &Topic) -> bool {
@@ -155,44 +97,6 @@ impl Batch<'_> {
         })
     }
 
-    /// Makes this source's clock the one that closes the open bars of a symbol that it defines, or
-    /// gives a first value: those of the symbol, and of its venues, that no other source writes to.
-    /// A venue's are not those of a source that has not named it. `is_left` tells that another
-    /// source or session had the topic and has left it.
-    pub(super) fn adopt_bars(&mut self, topic: &Arc<Topic>, is_left: bool) {
-        if self.work.market.bars.is_empty() {
-            return;
-        }
-        let symbol = topic.parent().unwrap_or(topic);
-        let mut all = vec![symbol.clone()];
-        symbol.with_members(|venues| all.extend(venues.iter().map(|venue| venue.topic.clone())));
-        all.extend(symbol.namesake());
-        // The other venues' sources close the bars of all venues, unless one has left.
-        let is_left = is_left
-            || symbol.with_members(|venues| {
-                let mut topics = venues.iter().map(|venue| &venue.topic);
-                topics.any(|topic| self.work.slot_owner(topic).is_none())
-            });
-        for topic in all {
-            let owner = self.work.slot_owner(&topic);
-            let is_free = match owner {
-                None => topic.parent().is_none() || self.venues.may_give(&topic.facts().venue_name),
-                Some(owner) => owner == self.work.source,
-            };
-            let Some(bars) = topic.derived.bars() else {
-                continue;
-            };
-            for bars in bars.iter().filter(|_| match topic.is_consolidated() {
-                true => is_left,
-                false => is_free,
-            }) {
-                if let Some(end_ns) = bars.state.lock().bars.end_ns() {
-                    self.open_bars.adopt(end_ns, bars.number());
-                }
-            }
-        }
-    }
-
     /// Applies a whole value of the stream. One with more trades than the symbol has had, or
     /// another last one, has some that do not come one by one, as where a venue gets a symbol of
     /// its own. Its session may have begun behind them.
@@ -204,6 +108,7 @@ impl Batch<'_> {
         if new.is_some_and(|new| new.has_more_than(&old)) {
             self.miss_trades(record.symbol);
         }
+        self.pass_time(record.source_time_ns);
     }
 
     /// Notes that the bars of a topic miss trades, if a snapshot's record has other trades than the
@@ -306,7 +211,8 @@ impl Batch<'_> {
                     if state.traded_by(self.work.source)
                         && let Some(end_ns) = state.bars.end_ns()
                     {
-                        self.open_bars.adopt(end_ns, bars.number());
+                        let number = bars.number();
+                        self.open_bars.share(end_ns, number, Role::Trader);
                     }
                 }
                 Outcome::Began { closed } => {
@@ -318,7 +224,7 @@ impl Batch<'_> {
                     state.begins();
                     state.traded_by(self.work.source);
                     if let Some(end_ns) = state.bars.end_ns() {
-                        self.open_bars.add(end_ns, bars.number());
+                        self.open_bars.begin(end_ns, bars.number());
                     }
                 }
             }
@@ -354,18 +260,10 @@ impl Batch<'_> {
     fn close_bars(&mut self, now_ns: u64) {
         let now_ns = now_ns.max(self.open_bars.closing_ns);
         while self.bars_left > 0
-            && let Some((end_ns, number)) = self.open_bars.take_due(now_ns)
+            && let Some(due) = self.open_bars.take_due(now_ns)
         {
             self.bars_left -= 1;
-            if let Some(bars) = self.work.market.bars.existing(number) {
-                let mut state = bars.state.lock();
-                self.close_bar(&bars, &mut state, end_ns);
-                let is_continued = state.is_continued();
-                drop(state);
-                if is_continued {
-                    self.close_continued(number, end_ns);
-                }
-            }
+            self.close_due(&due);
         }
         let is_left = self.open_bars.due_ns <= now_ns;
         self.open_bars.closing_ns = if is_left { now_ns } else { 0 };
@@ -381,20 +279,27 @@ impl Batch<'_> {
         }
     }
 
-    /// Closes the bars of this source's venues that have begun as the symbol's bar with `number`.
-    #[cold]
-    fn close_continued(&mut self, number: u32, end_ns: u64) {
-        for (venue, bars) in self.work.market.bars.of_venues(number) {
-            if self.work.slot_owner(&venue) == Some(self.work.source) {
-                self.close_bar(&bars, &mut bars.state.lock(), end_ns);
+    /// Closes a bar that is due, and those that have begun as this one, if they are the source's.
+    fn close_due(&mut self, due: &Due) {
+        let Some(bars) = self.work.market.bars.existing(due.number) else {
+            return;
+        };
+        let is_continued = bars.state.lock().is_continued(due.end_ns);
+        if self.may_close(due) {
+            self.close_bar(&bars, &mut bars.state.lock(), due.end_ns);
+        }
+        if is_continued {
+            for bars in self.continued_as(due) {
+                self.close_bar(&bars, &mut bars.state.lock(), due.end_ns);
             }
         }
     }
 
-    /// Closes a bar that has a trade before its batch has come to it.
+    /// Closes a bar of this source that has a trade before its batch has come to it.
     #[cold]
     fn close_if_due(&mut self, bars: &BarTopic, state: &mut BarState) {
-        if let Some(end_ns) = state.bars.end_ns()
+        if state.is_last_of(self.work.source)
+            && let Some(end_ns) = state.bars.end_ns()
             && end_ns.saturating_add(GRACE_NS) <= self.open_bars.closing_ns
         {
             self.close_bar(bars, state, end_ns);
@@ -416,7 +321,7 @@ impl Batch<'_> {
 
 impl Work<'_> {
     /// Returns whether no other source writes to a topic.
-    fn is_own_or_left(&self, topic: &Topic) -> bool {
+    pub(super) fn is_own_or_left(&self, topic: &Topic) -> bool {
         let owner = self.slot_owner(topic);
         owner.is_none_or(|owner| owner == self.source)
     }
@@ -443,23 +348,3 @@ const BAR_STEPS: u64 = 50;
 /// How long after its end a bar is closed by other messages of its source: trades of one source
 /// may be out of order by that.
 const GRACE_NS: u64 = 50_000_000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bars_are_taken_out_when_their_source_is_past_them() {
-        let mut open = OpenBars::default();
-        assert_eq!(open.due_ns, u64::MAX);
-        open.add(2_000, 1);
-        open.add(1_000, 2);
-        assert_eq!(open.due_ns, 1_000 + GRACE_NS);
-        assert_eq!(open.take_due(1_000 + GRACE_NS), Some((1_000, 2)));
-        assert_eq!(open.take_due(1_000 + GRACE_NS), None);
-        assert_eq!(open.due_ns, 2_000 + GRACE_NS);
-        assert_eq!(open.take_due(u64::MAX), Some((2_000, 1)));
-        assert_eq!(open.due_ns, u64::MAX);
-        assert_eq!(open.take_due(u64::MAX), None);
-    }
-}

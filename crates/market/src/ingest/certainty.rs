@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tidewire_fanout::Publication;
 use tidewire_feed::server::Steps;
+use tidewire_feed::wire::Message;
 use tidewire_lane::unix_ns;
 use tidewire_lastvalue::{ClaimError, FLAG_DOUBT, FLAG_STALE, NumberSet};
 
@@ -327,17 +328,58 @@ impl Work<'_> {
     pub(super) fn claim_slot(&mut self, number: u32) -> Result<(), ClaimError> {
         if self.writer.slot(number).is_none() {
             self.certainties.forget(number);
+            self.writer.claim(number)?;
+            self.note_source(number, self.source);
+            return Ok(());
         }
         self.writer.claim(number)
+    }
+
+    /// Notes whose source has a topic. The other hubs of the cluster get all of one that comes to
+    /// be this hub's own: what was said of it before was not for them.
+    pub(super) fn note_source(&mut self, number: u32, source: u32) {
+        if self.market.remote.note(number, source)
+            && let Some(topic) = self.market.board.topic(number)
+        {
+            self.tell_anew(&topic);
+        }
+    }
+
+    /// Tells the other hubs of the cluster under which names they get the own venues of a symbol:
+    /// another venue of it may have changed that.
+    pub(super) fn tell_own_venues(&mut self, name: &Topic) {
+        let remote = &self.market.remote;
+        let own: Vec<Arc<Topic>> = name.with_members(|members| {
+            let topics = members.iter().map(|member| &member.topic);
+            let numbers = || members.iter().map(|member| member.topic.number);
+            match numbers().any(|number| remote.contains(number)) {
+                true => topics
+                    .filter(|topic| !remote.contains(topic.number))
+                    .cloned()
+                    .collect(),
+                false => Vec::new(),
+            }
+        });
+        for topic in own {
+            self.tell_anew(&topic);
+        }
+    }
+
+    fn tell_anew(&mut self, topic: &Topic) {
+        let definition = Message::Definition(topic.definition());
+        topic.defined_at(self.journal.append(&definition));
+        self.tell_record(topic);
     }
 
     /// Claims the topics that another source has made a venue's own.
     pub(super) fn take_handed(&mut self) {
         for number in self.market.handed.take(self.source) {
             let topic = self.market.board.topic(number);
-            if self.writer.claim(number).is_ok()
-                && let Some(parent) = topic.as_ref().and_then(|topic| topic.parent())
-            {
+            let is_claimed = self.writer.claim(number).is_ok();
+            if is_claimed {
+                self.note_source(number, self.source);
+            }
+            if is_claimed && let Some(parent) = topic.as_ref().and_then(|topic| topic.parent()) {
                 self.certainties.hand_on(parent.number, number);
             }
         }

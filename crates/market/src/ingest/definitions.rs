@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::Batch;
 use super::certainty::Doubt;
-use super::sessions;
+use super::prices;
 use crate::topic::Topic;
 
 impl Batch<'_> {
@@ -37,7 +37,7 @@ impl Batch<'_> {
     pub(super) fn define(&mut self, definition: &Definition) {
         let symbol = definition.symbol;
         let definition = &Definition {
-            open: sessions::price_or_none(definition.open),
+            open: prices::price_or_none(definition.open),
             ..*definition
         };
         let market = self.work.market;
@@ -73,7 +73,6 @@ impl Batch<'_> {
             }
             return;
         };
-        market.remote.note(topic.number, self.work.source);
         let known = self.symbols.get(symbol);
         let is_repeated = known.is_some_and(|known| Arc::ptr_eq(known.name(), &topic));
         if let Some(named) = &mut self.work.certainties.named {
@@ -99,6 +98,7 @@ impl Batch<'_> {
             .and_then(|slot| slot.owner());
         let is_free = owner.is_none_or(|owner| owner == self.work.source);
         if is_free {
+            self.work.note_source(topic.number, self.work.source);
             // A symbol has an owner before its first value. Another source that gives a value
             // first takes it over.
             let _ = self.work.claim_slot(topic.number);
@@ -124,7 +124,7 @@ impl Batch<'_> {
                 self.work.marked.insert(topic.number);
             }
         }
-        self.adopt_bars(&topic, false);
+        self.succeed_in_bars(&topic);
         let subscriptions = &market.post.subscriptions;
         market.books.defined(&topic, subscriptions);
         market.bars.defined(&topic, subscriptions);

@@ -3,6 +3,7 @@
 use tidewire_feed::wire::{self, LastValue, ReferenceKind};
 use tidewire_lastvalue::{MarketValue, NewSession, PRICE_UNDEFINED, Reference, SlotWriter, Stamp};
 
+use super::prices::leave_out_lowest;
 use crate::market::Market;
 use crate::topic::Topic;
 use crate::venues::CONSOLIDATED;
@@ -23,23 +24,13 @@ pub(super) fn is_again(start: &wire::SessionStart, topic: &Topic, value: &Market
     is_same_day && last_ns.is_some_and(|last_ns| start.source_time_ns <= last_ns)
 }
 
-/// Returns a reference price, or the absent one for the lowest number, which is none.
-pub(super) fn price_or_none(price: i64) -> i64 {
-    if price == i64::MIN {
-        PRICE_UNDEFINED
-    } else {
-        price
-    }
-}
-
 /// Takes out of a record what says nothing: a reference of a kind that this version does not know,
 /// and prices that are none.
 pub(super) fn leave_out_unknown(record: &mut LastValue) {
-    record.open = price_or_none(record.open);
+    leave_out_lowest(record);
     let Some(figures) = &mut record.figures else {
         return;
     };
-    figures.reference = price_or_none(figures.reference);
     if !figures.reference_kind.is_known() {
         (figures.reference, figures.reference_kind) = (PRICE_UNDEFINED, ReferenceKind::NONE);
     }

@@ -1,12 +1,14 @@
 mod bars;
 mod certainty;
 mod chains;
+mod clocks;
 mod continued;
 mod losses;
 mod mirror;
 mod numbers;
 mod opens;
 mod orders;
+mod prices;
 mod renames;
 mod repetitions;
 mod seconds;

@@ -20,8 +20,10 @@ pub(super) fn without_impossible_time(message: &Message, until_ns: u64) -> Optio
     (ahead_ns > 0).then(|| (without_time(message), ahead_ns))
 }
 
+/// Returns the time of a message at its source, ns since the UNIX epoch; `None` for a kind without
+/// one.
 #[inline]
-fn time_ns(message: &Message) -> Option<u64> {
+pub(super) fn time_ns(message: &Message) -> Option<u64> {
     Some(match message {
         Message::Trade(trade) => trade.source_time_ns,
         Message::Quote(quote) => quote.source_time_ns,

@@ -168,6 +168,7 @@ impl Work<'_> {
             // here. Until then no other may take the topic.
             Some(owner) => {
                 self.writer.hand_over(topic.number, name.number);
+                self.note_source(topic.number, owner);
                 self.market.handed.add(owner, topic.number);
             }
             None => drop(self.writer.release(topic.number)),
@@ -294,6 +295,7 @@ impl Work<'_> {
             topic: topic.clone(),
         });
         self.name_venues(name);
+        self.tell_own_venues(name);
         Ok(topic)
     }
 
@@ -358,8 +360,8 @@ impl Work<'_> {
         };
         let topic = board.define(&definition);
         let topic = topic.map_err(|_| NoTopic::Full(TOO_MANY_TOPICS))?;
-        self.market.remote.note(topic.number, self.source);
         if topic.defined_sequence() == 0 {
+            self.market.remote.note(topic.number, self.source);
             let definition = Message::Definition(topic.definition());
             topic.defined_at(self.journal.append(&definition));
         }
@@ -471,7 +473,9 @@ impl Work<'_> {
             self.certainties.forget(topic.number);
         }
         let taken = self.writer.take_over(topic.number);
-        taken.map_err(|_| NoTopic::Full(TOO_MANY_TOPICS))
+        taken.map_err(|_| NoTopic::Full(TOO_MANY_TOPICS))?;
+        self.note_source(topic.number, self.source);
+        Ok(())
     }
 
     fn is_stale(&self, topic: &Topic) -> bool {

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// The latest source time of a topic's trades, and until when they may come again.
 #[derive(Debug, Default)]
 pub(super) struct NewestTrades {
-    /// Ns since the UNIX epoch; 0 if unknown.
-    newest_ns: AtomicU64,
+    /// Of the session, ns since the UNIX epoch; 0 if unknown.
+    session_ns: AtomicU64,
+    /// Of all sessions before, and of those that whole values tell of; 0 if unknown.
+    older_ns: AtomicU64,
     /// Source time until which trades may come that its bars have had; 0 if none do.
     repeated_until_ns: AtomicU64,
     /// Whether it had traded when its trades began to come again: then it knows which of them are
@@ -25,7 +27,23 @@ pub(super) struct NewestTrades {
 
 impl NewestTrades {
     pub(super) fn newest_ns(&self) -> u64 {
-        self.newest_ns.load(Ordering::Relaxed)
+        self.session_ns().max(self.older_ns.load(Ordering::Relaxed))
+    }
+
+    /// Returns the latest time of the session's trades that have come one by one, ns since the UNIX
+    /// epoch; 0 if none has.
+    pub(super) fn session_ns(&self) -> u64 {
+        self.session_ns.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a session begins.
+    pub(super) fn begin_session(&self) {
+        self.note_older(self.session_ns.swap(0, Ordering::Relaxed));
+    }
+
+    /// Notes a time until which there were trades that may be of an earlier session.
+    pub(super) fn note_older(&self, time_ns: u64) {
+        self.older_ns.fetch_max(time_ns, Ordering::Relaxed);
     }
 
     pub(super) fn repeated_until_ns(&self) -> u64 {
@@ -35,8 +53,8 @@ impl NewestTrades {
     /// Notes a trade's time.
     #[inline]
     pub(super) fn note(&self, time_ns: u64) {
-        if time_ns > self.newest_ns.load(Ordering::Relaxed) {
-            self.newest_ns.store(time_ns, Ordering::Relaxed);
+        if time_ns > self.session_ns() {
+            self.session_ns.store(time_ns, Ordering::Relaxed);
         }
     }
 
@@ -101,7 +119,8 @@ impl NewestTrades {
 
     /// Takes the times of a topic whose value this one continues.
     pub(super) fn take(&self, other: &Self) {
-        self.note(other.newest_ns());
+        self.note_older(other.older_ns.load(Ordering::Relaxed));
+        self.note(other.session_ns());
         let until_ns = other.repeated_until_ns();
         self.repeated_until_ns.store(until_ns, Ordering::Relaxed);
         let knows = other.knows_repetitions();

@@ -10,6 +10,7 @@ use tidewire_feed::wire::Credentials;
 use tidewire_hub::watched_counters;
 use tidewire_resp::Value;
 
+use super::cluster::Cluster;
 use super::ladder::{self, Ladder};
 use crate::options::InfoSource;
 use crate::stop::Stop;
@@ -37,6 +38,8 @@ struct Latest {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Figures {
     pub(super) version: String,
+    /// Its place in a cluster, if it is in one.
+    pub(super) cluster: Option<Cluster>,
     numbers: BTreeMap<&'static str, u64>,
 }
 
@@ -249,6 +252,7 @@ fn parse(info: &str) -> Figures {
     let shown = version.unwrap_or(&"").chars();
     Figures {
         version: shown.filter(|letter| !letter.is_control()).collect(),
+        cluster: Cluster::parse(info),
         numbers: counters
             .map(|counter| (counter.shown_as, number(counter.name).unwrap_or(0)))
             .collect(),
@@ -257,7 +261,8 @@ fn parse(info: &str) -> Figures {
 
 /// Returns the request for the INFO sections that have the figures shown.
 fn request() -> Vec<u8> {
-    let sections: BTreeSet<&str> = watched_counters().map(|counter| counter.section).collect();
+    let counters = watched_counters().map(|counter| counter.section);
+    let sections: BTreeSet<&str> = counters.chain(["cluster"]).collect();
     let words = sections.iter().map(|section| section.as_bytes());
     command(
         &[b"INFO".as_slice()]

@@ -112,6 +112,9 @@ fn hub(sample: &Sample) -> Value {
             None => document[name] = json!(number),
         }
     }
+    if let Some(cluster) = &figures.cluster {
+        document["cluster"] = cluster.json();
+    }
     document
 }
 

@@ -6,6 +6,7 @@
 //!  keys        ─▶ view (sort, filter) ────┘
 //! ```
 
+mod cluster;
 mod info;
 mod json;
 mod ladder;

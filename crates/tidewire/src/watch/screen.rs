@@ -9,6 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Sparkline};
 
 use super::Watch;
+use super::cluster::Cluster;
 use super::ladder::Ladder;
 use super::model::ConnectionState;
 use super::sample::{Sample, SymbolRow};
@@ -72,7 +73,10 @@ pub(super) fn as_text(sample: &Sample, rows: &[&SymbolRow]) -> String {
         stream(sample),
         spread(sample),
         hub(sample),
-    ] {
+    ]
+    .into_iter()
+    .chain(cluster(sample))
+    {
         text.push_str(&line);
         text.push('\n');
     }
@@ -106,11 +110,13 @@ fn draw(frame: &mut Frame<'_>, sample: &Sample, ladder: Option<&Ladder>, view: &
     let area = frame.area();
     // On a small screen the table has priority.
     let panel = if area.height >= PANEL_FROM_ROWS { 5 } else { 0 };
+    let mut cluster = cluster(sample);
+    cluster.truncate(usize::from(area.height / CLUSTER_PART));
     let [top, middle, lower, bottom] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Min(3),
         Constraint::Length(panel),
-        Constraint::Length(2),
+        Constraint::Length(2 + cluster.len() as u16),
     ])
     .areas(area);
     let width = usize::from(area.width);
@@ -141,7 +147,9 @@ fn draw(frame: &mut Frame<'_>, sample: &Sample, ladder: Option<&Ladder>, view: &
             Style::new().add_modifier(Modifier::DIM),
         ),
     };
-    let lines = vec![Line::raw(whole_parts(&hub(sample), width)), keys];
+    let figures = [hub(sample)].into_iter().chain(cluster);
+    let figures = figures.map(|text| Line::raw(whole_parts(&text, width)));
+    let lines: Vec<Line<'_>> = figures.chain([keys]).collect();
     frame.render_widget(Paragraph::new(lines), bottom);
 }
 
@@ -361,6 +369,13 @@ fn hub(sample: &Sample) -> String {
     )
 }
 
+/// Returns the lines about the hub's cluster, if it is in one.
+fn cluster(sample: &Sample) -> Vec<String> {
+    let figures = sample.hub.as_ref().ok();
+    let cluster = figures.and_then(|(figures, _)| figures.cluster.as_ref());
+    cluster.map(Cluster::lines).unwrap_or_default()
+}
+
 fn clock(seconds: u64) -> String {
     let (minutes, seconds) = (seconds / 60, seconds % 60);
     format!("{}:{:02}:{seconds:02}", minutes / 60, minutes % 60)
@@ -375,5 +390,7 @@ const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
 const LADDER_WIDTH: u16 = 36;
 /// Maximum delay until a signal is noticed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+/// The lines about a cluster take at most one of so many rows.
+const CLUSTER_PART: u16 = 5;
 /// Minimum number of rows for a screen that shows the latency panel.
 const PANEL_FROM_ROWS: u16 = 16;

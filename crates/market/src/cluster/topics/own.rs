@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tidewire_cluster::{OwnTopics, Owner, OwnerAction, OwnerConfig, Times};
+use tidewire_cluster::{OwnTopics, Times};
 use tidewire_fanout::{Changed, TagParts};
 use tidewire_feed::wire::{TagHead, TopicKind};
 use tidewire_keyspace::glob;
@@ -17,8 +17,6 @@ use crate::cluster::requests::Requests;
 use crate::cluster::subjects::Subjects;
 use crate::session_id::new_session_id;
 
-/// Slots that are looked at for a snapshot in one turn.
-const SLOTS_A_TURN: usize = 4_096;
 /// Names that are looked at in one turn.
 const NAMES_A_TURN: usize = 1_024;
 
@@ -33,18 +31,6 @@ pub(super) struct Own {
     /// Whether keys have been complete: before, an owner would have an empty snapshot.
     has_opened: bool,
     is_open: bool,
-}
-
-impl Stream for OwnTopics {
-    fn begin(&self, config: OwnerConfig, now_ns: u64) -> Owner {
-        Owner::new(config, &self.relay(), now_ns)
-    }
-
-    fn produce(&self, owner: &mut Owner, times: Times, actions: &mut Vec<OwnerAction>) -> bool {
-        let more = owner.produce(&self.relay(), times.now_ns, actions);
-        let sources = (&self.relay(), self);
-        owner.produce_records(sources, times, SLOTS_A_TURN, actions) || more
-    }
 }
 
 impl Own {
@@ -143,12 +129,15 @@ impl Own {
 
     /// Does what is due. Returns whether more is ready.
     pub(super) fn turn(&mut self, link: (&Link, &mut Requests), times: Times) -> bool {
-        let more = self.has_opened && self.outgoing.turn(&self.topics, link, times);
+        let more = self.has_opened
+            && self
+                .outgoing
+                .turn(Stream::Topics(&self.topics), link, times);
         more || !self.unsure.is_empty()
     }
 
     pub(super) fn end(&mut self, link: (&Link, &mut Requests), times: Times) {
-        self.outgoing.end(&self.topics, link, times);
+        self.outgoing.end(Stream::Topics(&self.topics), link, times);
     }
 
     pub(super) fn deadline_ns(&self) -> u64 {

@@ -292,6 +292,7 @@ impl Remote {
         let lines = hubs.map(|(number, hub)| {
             let figures = Figures {
                 source: hub.shown.name.to_string(),
+                number: 0,
                 is_heard: !hub.shown.is_stale.load(Ordering::Relaxed),
                 is_current: hub.follower.edge.is_current(),
                 figures: hub.follower.edge.figures(),

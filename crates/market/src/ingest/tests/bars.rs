@@ -7,9 +7,9 @@ use crate::venues::CONSOLIDATED;
 use tidewire_feed::wire::REPEATED;
 
 const SECOND: u64 = 1_000_000_000;
-const START: u64 = 1_700_000_000 * SECOND;
+pub(super) const START: u64 = 1_700_000_000 * SECOND;
 
-fn trade_at(symbol: u32, source: u16, second: u64) -> Message {
+pub(super) fn trade_at(symbol: u32, source: u16, second: u64) -> Message {
     Message::Trade(TradeMessage {
         symbol,
         source,
@@ -20,7 +20,7 @@ fn trade_at(symbol: u32, source: u16, second: u64) -> Message {
     })
 }
 
-fn quote_at(symbol: u32, source: u16, second: u64) -> Message {
+pub(super) fn quote_at(symbol: u32, source: u16, second: u64) -> Message {
     Message::Quote(QuoteMessage {
         symbol,
         source,
@@ -37,7 +37,7 @@ fn publisher(market: &Arc<Market>, source: u32, names: &[&str]) -> Ingest {
     ingest
 }
 
-fn define(ingest: &mut Ingest, names: &[&str]) {
+pub(super) fn define(ingest: &mut Ingest, names: &[&str]) {
     let mut batch = ingest.begin(1);
     for (number, name) in names.iter().enumerate() {
         batch.definition(1, &definition(number as u32, name));
@@ -46,14 +46,14 @@ fn define(ingest: &mut Ingest, names: &[&str]) {
 }
 
 /// Asks for the bars of a second.
-fn ask(market: &Market, name: &str) {
+pub(super) fn ask(market: &Market, name: &str) {
     let topic = market.board.find(name.as_bytes()).unwrap();
     market.bars.bars_of(&topic, Interval::Second);
 }
 
 /// Returns the second at which the newest bar begins, its trades, and whether it is final and
 /// partial.
-fn bar(market: &Market, name: &str) -> (u64, u64, bool, bool) {
+pub(super) fn bar(market: &Market, name: &str) -> (u64, u64, bool, bool) {
     let topic = market.board.find(name.as_bytes()).unwrap();
     let state = market.bars.bars_of(&topic, Interval::Second).state.lock();
     let shown = state.shown().unwrap();

@@ -187,6 +187,36 @@ fn after_files(files: &[&[Message]]) -> (MarketValue, LastValue) {
     (value, reader)
 }
 
+/// A file whose last trade is older than its first one counted all of them again with each replay.
+#[test]
+fn a_file_with_an_old_last_trade_is_the_same_again() {
+    let file = [
+        start_at(10, FRIDAY, AGAIN, 0),
+        trade_at(10, 100, 5),
+        trade_at(20, 102, 5),
+        trade_at(5, 101, 1),
+    ];
+    let later = [start_at(30, FRIDAY, AGAIN, 0), trade_at(30, 103, 7)];
+    for times in 1..4 {
+        let mut files = vec![&file[..]; times];
+        let (value, _) = after_files(&files);
+        assert_eq!((value.volume, value.trades), (11, 3), "{times}");
+        files.push(&later);
+        let (value, _) = after_files(&files);
+        assert_eq!((value.volume, value.trades), (18, 4), "{times}");
+    }
+}
+
+/// A later trade of the day before is none of this day's.
+#[test]
+fn an_earlier_day_that_comes_later_goes_on_by_its_own_trades() {
+    let monday = [start_at(50, MONDAY, AGAIN, 0), trade_at(50, 100, 5)];
+    let friday = [start_at(10, FRIDAY, AGAIN, 0), trade_at(10, 100, 5)];
+    let later = [start_at(30, FRIDAY, AGAIN, 0), trade_at(30, 103, 7)];
+    let (value, _) = after_files(&[&monday, &friday, &later]);
+    assert_eq!((value.volume, value.trades), (12, 2));
+}
+
 /// Databento gives one schema a file: a second file of a day emptied the day's figures.
 #[test]
 fn a_second_file_of_a_day_goes_on_with_it() {
