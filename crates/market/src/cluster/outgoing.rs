@@ -176,7 +176,7 @@ impl Outgoing {
     /// Ends a reign whose time is over, while there is no link.
     pub(super) fn turn_without_link(&mut self, market: &Market, now_ns: u64) {
         self.lease.expire(now_ns);
-        self.follow_lease(market, now_ns);
+        self.follow_lease(Stream::Own(market), now_ns);
     }
 
     /// Asks whether the stream of snapshots has all pages: an operator may have deleted some.
@@ -453,7 +453,7 @@ impl Outgoing {
         self.look_for_stream(answer, now_ns);
         let Some(owner) = &mut self.owner else { return };
         let epoch = owner.figures(now_ns).epoch;
-        let source = self.config.source.as_ref().map_or("", ClusterName::as_str);
+        let source = self.subjects.source();
         let is_stored = matches!(answer, Answer::Stored { .. });
         match (request, answer) {
             (Request::Frame(id), Answer::Stored { sequence, .. }) if id.epoch == epoch => {
