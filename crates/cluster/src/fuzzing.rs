@@ -3,11 +3,13 @@
 use tidewire_feed::client::{Client, ClientConfig, NullSink, Side};
 use tidewire_feed::journal::{Everything, Journal};
 use tidewire_feed::server::Relay;
+use tidewire_feed::wire::TOPIC_VALUE_LENGTH_MAX;
 
 use crate::edge::{Edge, EdgeAction, EdgeConfig, EdgeEvent, EdgeOutput};
 use crate::frame::{Frame, FrameHeader, HEADER_LENGTH, checksum};
 use crate::head::Head;
 use crate::owner::{Owner, OwnerConfig};
+use crate::topics::{TopicClient, TopicEvent};
 
 /// Reads frames, each behind its length in 4 bytes, on all ways into an edge and an owner,
 /// unchanged and with correct checksums.
@@ -20,6 +22,7 @@ fn run(data: &[u8], repairs: bool) {
     let mut edge = Edge::new(EdgeConfig::default(), 0);
     let mut client = Client::new(ClientConfig::default());
     let _ = client.subscribe("*");
+    let mut topics = TopicClient::default();
     let journal = Journal::new(1, 64);
     let relay = Relay::new(&journal, &Everything);
     let mut owner = Owner::new(OwnerConfig::of(2), &relay, 0);
@@ -52,7 +55,7 @@ fn run(data: &[u8], repairs: bool) {
         edge.head_seen(&frame, now_ns);
         edge.fetched(requests.1, &frame, now_ns, now_ns);
         edge.message(&frame, Some(now_ns), now_ns);
-        feed(&mut edge, &mut client, now_ns);
+        feed(&mut edge, (&mut client, &mut topics), now_ns);
     }
 }
 
@@ -69,12 +72,24 @@ fn read_frame(frame: &Frame<'_>, owner: &mut Owner) {
 }
 
 /// Gives a client what the edge says.
-fn feed(edge: &mut Edge, client: &mut Client, now_ns: u64) {
+fn feed(edge: &mut Edge, (client, topics): (&mut Client, &mut TopicClient), now_ns: u64) {
+    let mut count = topics.topics();
+    let mut tell = |event: TopicEvent<'_>| match event {
+        TopicEvent::Set { value, .. } => {
+            assert!(value.len() <= TOPIC_VALUE_LENGTH_MAX);
+            count += 1;
+        }
+        TopicEvent::Gone { .. } => {
+            assert!(count > 0, "a topic that is gone was there");
+        }
+    };
     while let Some(output) = edge.next_output() {
         match output {
             EdgeOutput::Event(EdgeEvent::Restart { .. }) => client.connected(Side::A, now_ns),
+            EdgeOutput::Event(EdgeEvent::Joined { .. }) => topics.joined(&mut tell),
             EdgeOutput::Event(_) => {}
             EdgeOutput::Bytes(bytes) => {
+                topics.receive(&bytes, &mut tell);
                 // A frame with a correct checksum may still hold what is no message.
                 let _ = client.receive(Side::A, &bytes, now_ns, &mut NullSink);
             }

@@ -8,6 +8,7 @@
 //! | [`reader`] | the stream that an owner reads: a journal |
 //! | [`owner`] | the sending side: one [`Owner`] per source and shard |
 //! | [`edge`] | the receiving side: one [`Edge`] per source and shard |
+//! | [`topics`] | topics beyond market data: those of a hub, and what an edge makes of them |
 //! | [`lease`] | which of several hubs owns a source |
 //! | [`fuzzing`] | entry functions for fuzzers |
 //!
@@ -30,6 +31,7 @@ pub mod head;
 pub mod lease;
 pub mod owner;
 pub mod reader;
+pub mod topics;
 
 pub use edge::{Edge, EdgeAction, EdgeConfig, EdgeEvent, EdgeFigures, EdgeOutput};
 pub use frame::{Frame, FrameError, FrameFlags, FrameHeader};
@@ -39,4 +41,5 @@ pub use owner::{
     Destination, FrameId, Owner, OwnerAction, OwnerConfig, OwnerFigures, OwnerState, Publication,
     Times,
 };
-pub use reader::Reader;
+pub use reader::{Reader, Records};
+pub use topics::{OwnTopics, TopicClient, TopicEvent};

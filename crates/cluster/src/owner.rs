@@ -20,7 +20,7 @@ use tidewire_feed::server::Board;
 use tidewire_retry::BackOff;
 
 use crate::frame::{BODY_LENGTH_MAX, EPOCH_MAX, FrameFlags, FrameHeader, HEADER_LENGTH};
-use crate::reader::Reader;
+use crate::reader::{Reader, Records, Symbols};
 
 mod log;
 mod pages;
@@ -161,21 +161,24 @@ impl Owner {
         budget: usize,
         actions: &mut Vec<OwnerAction>,
     ) -> bool {
+        self.produce_records((reader, &Symbols(board)), times, budget, actions)
+    }
+
+    /// Like [`Owner::produce_snapshot`], for entries that are no symbols.
+    pub fn produce_records<R: Reader, B: Records>(
+        &mut self,
+        sources: (&R, &B),
+        times: Times,
+        budget: usize,
+        actions: &mut Vec<OwnerAction>,
+    ) -> bool {
         let Some(log_sequence) = self.log.acknowledged().filter(|_| self.publishes()) else {
             return false;
         };
         let header = self.header(FrameFlags::NONE, 0, 0);
-        let interval_ns = self.config.snapshot_interval_ns;
-        let sources = (reader, board);
+        let times = (times, self.config.snapshot_interval_ns);
         let pages = &mut self.pages;
-        pages.produce(
-            sources,
-            header,
-            log_sequence,
-            (times, interval_ns),
-            budget,
-            actions,
-        )
+        pages.produce(sources, header, log_sequence, times, budget, actions)
     }
 
     /// Reports that the log has taken a frame, as this message.

@@ -41,6 +41,9 @@ mod renewal;
 
 mod scan;
 
+mod shared;
+pub use shared::{Changed, ChangedNames, SharedKeys, SharedTags, TagParts, TagView, TagViews};
+
 mod subscriptions;
 pub use subscriptions::{Kind, Route, Subscriptions};
 

@@ -154,7 +154,10 @@ impl Journal {
             Message::Level(level) => self.append_encoded(&level.to_bytes()),
             Message::Certainty(certainty) => self.append_encoded(&certainty.to_bytes()),
             Message::SessionStart(start) => self.append_encoded(&start.to_bytes()),
-            Message::LastValue(_) | Message::Record(_) => {
+            Message::LastValue(_)
+            | Message::Record(_)
+            | Message::Topic(_)
+            | Message::Deletion(_) => {
                 let mut encoded = Vec::with_capacity(MESSAGE_LENGTH_MAX);
                 message.encode(&mut encoded);
                 self.append_bytes(&encoded)

@@ -21,6 +21,7 @@ mod record;
 mod reference;
 mod text;
 mod tick;
+mod topic;
 mod writer;
 
 pub use control::{
@@ -38,6 +39,10 @@ pub use record::{RECORD_LENGTH_MAX, RECORD_PART_LENGTH_MAX, RecordJoin, RecordPa
 pub use reference::{ReferenceKind, SessionStart, SessionState, Venue};
 pub use text::{ClientName, Name, PatternText, RefusalText, Text, TextError, VenueName};
 pub use tick::{AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, NOT_SHOWN, REPEATED, Tick};
+pub use topic::{
+    Deletion, TOPIC_NAME_LENGTH_MAX, TOPIC_PART_LENGTH_MAX, TOPIC_VALUE_LENGTH_MAX, TagHead,
+    TopicJoin, TopicKind, TopicPart, TopicStamp,
+};
 pub use writer::PacketWriter;
 
 use bytes::{u16_at, u32_at, u64_at};
@@ -333,6 +338,9 @@ pub enum MessageError {
     /// A record's part does not fit its record.
     #[error("a part of a record does not fit its record")]
     BadRecord,
+    /// A part of a topic does not fit its name or value.
+    #[error("a part of a topic does not fit its name or value")]
+    BadTopic,
     /// A control holds a value outside its range.
     #[error("a control has a value outside its range")]
     BadValue,

@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use tidewire_fanout::{FanoutConfig, Post, Publication, Topics};
+use tidewire_fanout::{
+    ChangedNames, FanoutConfig, Post, Publication, SharedKeys, SharedTags, Topics,
+};
 use tidewire_keyspace::Mount;
 use tidewire_lane::{MailSender, Mailboxes};
-use tidewire_market::{BarMount, Market, MarketConfig};
-use tidewire_plant::{Plant, PlantMail, PlantOptions};
+use tidewire_market::{BarMount, Market, MarketConfig, RemoteBoard, SharedTopics};
+use tidewire_plant::{PLANT_PREFIX, Plant, PlantMail, PlantOptions, RemoteTags};
 use tidewire_redis::{RedisConfig, RedisMail, Server};
 use tidewire_web::websocket::Origins;
 
@@ -68,6 +70,8 @@ pub struct Hub {
     pub market: Arc<Market>,
     /// Plant tags, if a plant is mounted.
     pub plant: Option<Arc<Plant>>,
+    /// Live keys that other hubs get, and topics of theirs, if the hub is in a cluster.
+    pub shared: Option<SharedTopics>,
     /// Publications on their way to subscribers.
     pub post: Arc<Post>,
     /// Market topics and plant tags.
@@ -83,6 +87,28 @@ pub struct Hub {
     /// Requests that the ROUTER socket has answered, and those that it has refused.
     pub(crate) zmq_requests: [AtomicU64; 2],
     mailboxes: Mailboxes<Mail>,
+}
+
+/// Joins keys, tags and the board of other hubs' topics.
+fn share(
+    server: &Arc<Server>,
+    plant: Option<&Arc<Plant>>,
+    board: Arc<RemoteBoard>,
+) -> SharedTopics {
+    let names = Arc::new(ChangedNames::default());
+    server.share_keys(names.clone());
+    if let Some(plant) = plant {
+        plant.share_tags(names.clone());
+    }
+    let keys: Arc<dyn SharedKeys> = server.clone();
+    board.join(Arc::downgrade(&keys));
+    SharedTopics {
+        keys,
+        tags: plant.map(|plant| plant.clone() as Arc<dyn SharedTags>),
+        views: Arc::new(RemoteTags),
+        names,
+        board,
+    }
 }
 
 /// Messages between lanes.
@@ -125,7 +151,15 @@ impl Hub {
             let sender = MailSender::new(mailboxes.clone());
             Arc::new(Plant::new(options, post.clone(), sender))
         });
-        let mut mounts: Vec<Arc<dyn Mount>> = vec![market.board.clone()];
+        let remote = config.market.cluster.as_ref().map(|_| {
+            let own = plant.clone().map(|plant| plant as Arc<dyn Mount>);
+            let prefixes = config.redis.live_prefixes.iter();
+            let prefixes = prefixes.map(|prefix| (prefix.clone(), None));
+            RemoteBoard::new(prefixes.chain([(PLANT_PREFIX.to_vec(), own)]).collect())
+        });
+        // Before the others: a topic of another hub is seen where it claims its name.
+        let mut mounts: Vec<Arc<dyn Mount>> = remote.iter().flat_map(RemoteBoard::mounts).collect();
+        mounts.push(market.board.clone());
         mounts.extend(BarMount::all(&market.bars).map(|mount| Arc::new(mount) as Arc<dyn Mount>));
         mounts.extend(plant.iter().map(|plant| plant.clone() as Arc<dyn Mount>));
         let topics = Arc::new(Topics {
@@ -143,6 +177,7 @@ impl Hub {
             MailSender::new(mailboxes.clone()),
         );
         let hub = Arc::new(Self {
+            shared: remote.map(|board| share(&server, plant.as_ref(), board)),
             server,
             market: Arc::new(market),
             plant,

@@ -508,7 +508,7 @@ impl Keyspace {
         }
         self.mounts
             .iter()
-            .find(|mount| key.starts_with(mount.prefix()))
+            .find(|mount| key.starts_with(mount.prefix()) && mount.claims(key))
             .map(|mount| &**mount)
     }
 

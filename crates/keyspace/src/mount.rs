@@ -12,6 +12,23 @@ pub trait Mount: Send + Sync + fmt::Debug {
     /// Returns the prefix of its keys, such as `md:`; not empty.
     fn prefix(&self) -> &[u8];
 
+    /// Returns whether it shares its prefix with keys and other mounts: only the names that it
+    /// claims are its own. It may claim a name, and give it up, under the lock of the name's shard.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Returns whether a name with its prefix is its own.
+    fn claims(&self, _key: &[u8]) -> bool {
+        true
+    }
+
+    /// Appends what subscribers of a topic get, if its changes are published like those of a live
+    /// key; returns false otherwise.
+    fn publish(&self, _key: &[u8], _out: &mut Vec<u8>) -> bool {
+        false
+    }
+
     /// Returns whether there is a topic with this name, prefix included.
     fn contains(&self, key: &[u8]) -> bool;
 
@@ -36,16 +53,21 @@ pub trait Mount: Send + Sync + fmt::Debug {
         u64::from(self.contains(key))
     }
 
-    /// Returns the number of topics.
+    /// Returns the number of positions, which is that of topics unless some were removed.
     fn len(&self) -> usize;
+
+    /// Returns the number of topics.
+    fn count(&self) -> usize {
+        self.len()
+    }
 
     /// Returns whether there are no topics.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Appends the name at `position` to `out`; returns false beyond the last. Positions never
-    /// change: topics are only appended.
+    /// Appends the name at `position` to `out`; returns false beyond the last, and if the topic was
+    /// removed. A topic keeps its position.
     fn name(&self, position: usize, out: &mut Vec<u8>) -> bool;
 
     /// Starts a client's write to a topic. Returns `None` if the mount refuses it;

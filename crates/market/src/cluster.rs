@@ -11,6 +11,7 @@
 
 mod config;
 mod conflation;
+mod follower;
 mod incoming;
 mod outgoing;
 pub(crate) mod own;
@@ -18,6 +19,7 @@ mod relay;
 mod requests;
 mod status;
 mod subjects;
+mod topics;
 
 pub use config::{ClusterConfig, ClusterName, NameError};
 pub use relay::{RELAYS_A_HUB_MAX, RelayConfig};
@@ -25,6 +27,7 @@ pub use status::{
     ClusterStatus, Incoming as ReceivedSource, Outgoing as OwnSource, Relay as RelayedSource,
     Shown as ClusterFigures,
 };
+pub use topics::{SharedTopics, TopicsCluster};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +46,7 @@ use outgoing::{Outgoing, Stream};
 use relay::RelayThread;
 use requests::{Request, Requests};
 use status::Shown;
-use subjects::{Kind, parse, received};
+use subjects::{Kind, Subjects, parse, received};
 
 /// Longest delay until a request to stop is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -151,7 +154,10 @@ impl Work {
     ) -> Self {
         let session = market.journal.lock().session();
         let source = config.source.as_ref();
-        let outgoing = source.map(|source| Outgoing::new(config, source, session, 0));
+        let outgoing = source.map(|source| {
+            let subjects = Subjects::new(&config.name, source.as_str());
+            Outgoing::new(config, subjects, session, 0)
+        });
         for subject in received(&config.name, &config.receive) {
             link.subscribe(&subject);
         }

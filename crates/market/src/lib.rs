@@ -31,7 +31,7 @@ mod cluster;
 #[cfg(not(loom))]
 pub use cluster::{
     Cluster, ClusterConfig, ClusterFigures, ClusterName, ClusterStatus, NameError, OwnSource,
-    RELAYS_A_HUB_MAX, ReceivedSource, RelayConfig, RelayedSource,
+    RELAYS_A_HUB_MAX, ReceivedSource, RelayConfig, RelayedSource, SharedTopics, TopicsCluster,
 };
 
 mod clocks;
@@ -76,6 +76,11 @@ mod publishers;
 
 mod records;
 pub use records::RecordCounters;
+
+#[cfg(not(loom))]
+mod remote_board;
+#[cfg(not(loom))]
+pub use remote_board::{RemoteBoard, RemoteHub, RemoteTopic, SharedPrefix};
 
 mod recording;
 pub use recording::{Recorder, RecordingCounters};

@@ -23,6 +23,9 @@ mod parsing;
 mod plant;
 pub use plant::{NAME_BYTES_MAX, PLANT_PREFIX, Plant, PlantCounters, PlantMail, PlantOptions};
 
+mod shared;
+pub use shared::RemoteTags;
+
 mod tags;
 pub use tags::{Tag, TagBoard};
 

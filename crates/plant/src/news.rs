@@ -150,6 +150,7 @@ impl Batch<'_> {
                 .is_some_and(|own| std::ptr::eq(&*own, tag)),
             "a tag is the board's, by its number"
         );
+        self.plant.note_shared(tag);
         let interest = tag.interest();
         if interest == 0 {
             self.kept.unheard.push(tag.number);

@@ -1,10 +1,10 @@
 //! The plant state shared by all lanes: the `mx:` mount.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use tidewire_fanout::{Matches, Post, Topic, TopicSource, lane_bits};
+use tidewire_fanout::{ChangedNames, Matches, Post, Topic, TopicSource, lane_bits};
 use tidewire_keyspace::{Bare, Mount, MountWriter};
 use tidewire_lane::{Endpoint, MailSender, TlsConnector, unix_ns};
 use tidewire_resp::Writer;
@@ -62,6 +62,8 @@ pub struct Plant {
     /// The link's counters.
     pub counters: PlantCounters,
     pub(crate) asked: NameRequests,
+    /// Names of tags that have changed, if other hubs are told.
+    pub(crate) shared: OnceLock<Arc<ChangedNames>>,
     /// The lane that owns the link.
     lane: usize,
     pub(crate) post: Arc<Post>,
@@ -117,6 +119,7 @@ impl Plant {
         Self {
             board: TagBoard::new(options.tags_max, lane_bits(mail.lanes())),
             counters: PlantCounters::default(),
+            shared: OnceLock::new(),
             asked: NameRequests::new(options.tags_max.min(ASKED_MAX)),
             // The last lane, because the first one has the most other work.
             lane: mail.lanes() - 1,

@@ -146,6 +146,17 @@ impl TagBoard {
 }
 
 impl Tag {
+    /// Creates a tag that is on no board, with the channel name of one of another hub.
+    pub(crate) fn remote(channel: &[u8]) -> Self {
+        Self {
+            number: 0,
+            channel: channel.into(),
+            slot: TagSlot::new(),
+            interest: Interest::of(1),
+            data_type: AtomicU32::new(0),
+        }
+    }
+
     /// Returns the name without the prefix.
     pub fn name(&self) -> &str {
         crate::plant::name_of(&self.channel).unwrap_or_default()

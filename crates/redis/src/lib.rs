@@ -118,6 +118,7 @@ pub use server::{House, Server};
 mod session;
 mod sessions;
 
+mod shared_keys;
 mod sleeping;
 mod slow_events;
 mod slowlog;

@@ -34,6 +34,7 @@ impl Observer for LiveObserver<'_> {
         if database != 0 {
             return;
         }
+        self.0.note_shared(key);
         let route = self.0.post.subscriptions.route(key);
         if route.lanes == 0 {
             return;
@@ -48,6 +49,7 @@ impl Observer for LiveObserver<'_> {
     }
 
     fn renewed(&mut self, names: LiveNames) {
+        self.0.note_all_shared();
         if !names.is_empty() && !self.0.post.subscriptions.is_empty() {
             self.0.post.renew(names);
         }

@@ -30,6 +30,9 @@ impl LiveKeys for Server {
 
     fn is_live(&self, name: &[u8]) -> bool {
         let is_there = |value: Option<ValueRef<'_>>| value.is_some_and(has_form);
+        if let Some(mount) = self.keyspace.mount_of(0, name) {
+            return mount.publish(name, &mut Vec::new());
+        }
         !self.is_mounted(name) && self.keyspace.live_state(name, unix_ms(), is_there)
     }
 
@@ -40,6 +43,7 @@ impl LiveKeys for Server {
         };
         self.keyspace
             .for_each_live(unix_ms(), &mut stored, &mut push);
+        self.shared_names(wanted, names);
     }
 
     fn write_live_state(&self, name: &[u8], out: &mut Vec<u8>) -> u64 {
@@ -49,7 +53,10 @@ impl LiveKeys for Server {
             None => unix_ms(),
         };
         self.keyspace.live_state(name, now_ms, |value| {
-            write_published(value, out);
+            match self.keyspace.mount_of(0, name) {
+                Some(mount) if mount.publish(name, out) => {}
+                _ => write_published(value, out),
+            }
             self.live_version.load(Ordering::Acquire)
         })
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
-use tidewire_fanout::{Post, Topics, bits};
+use tidewire_fanout::{ChangedNames, Post, Topics, bits};
 use tidewire_keyspace::{Audience, Command, Flags, Keyspace, Mount, Options};
 use tidewire_lane::{ConnectionId, Context, LaneCounters, MailSender, Peer, unix_ns};
 use tidewire_resp::Writer;
@@ -156,6 +156,8 @@ pub struct Server {
     /// Counts changes of live keys.
     pub(crate) live_version: AtomicU64,
     pub(crate) mail: MailSender<RedisMail>,
+    /// Names of live keys that have changed, if other hubs are told.
+    pub(crate) shared: OnceLock<Arc<ChangedNames>>,
     house: OnceLock<Weak<dyn House>>,
 }
 
@@ -236,6 +238,7 @@ impl Server {
             topic_watch: TopicWatch::default(),
             live_version: AtomicU64::new(0),
             mail,
+            shared: OnceLock::new(),
             house: OnceLock::new(),
             config,
         })

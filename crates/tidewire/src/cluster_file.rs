@@ -25,6 +25,8 @@ struct File {
     servers: Vec<String>,
     source: Option<String>,
     receive: Option<Vec<String>>,
+    share: Vec<String>,
+    receive_hubs: Option<Vec<String>>,
     replicas: Option<usize>,
     log_seconds: Option<u64>,
     log_megabytes: Option<u64>,
@@ -62,6 +64,11 @@ pub(crate) fn read(path: &Path) -> Result<ClusterConfig, Failure> {
         name: needed(&file.cluster, "cluster")?,
         source: source.map(|name| needed(name, "source")).transpose()?,
         receive: file.receive.clone().unwrap_or_else(|| vec!["*".to_owned()]),
+        share: file.share.clone(),
+        receive_hubs: file
+            .receive_hubs
+            .clone()
+            .unwrap_or_else(|| vec!["*".to_owned()]),
         replicas,
         log_age: Duration::from_secs(file.log_seconds.unwrap_or(LOG_SECONDS).max(1)),
         log_bytes: file.log_megabytes.unwrap_or(LOG_MEGABYTES).max(1) << 20,

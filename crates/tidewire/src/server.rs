@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use tidewire_hub::{Hub, HubConfig, HubLane, Mail, port};
 use tidewire_lane::{Endpoint, LaneConfig, Lanes, ListenError, Listener};
-use tidewire_market::{Cluster, Exchange, Inputs, LinesOut, Recorder};
+use tidewire_market::{
+    Cluster, ClusterConfig, Exchange, Inputs, LinesOut, Recorder, TopicsCluster,
+};
 use tidewire_memory::HugePages;
 use tidewire_redis::ids::{DISABLE_THP, UNIXSOCKETPERM};
 use tidewire_redis::{Durability, watch_lanes};
@@ -168,7 +170,7 @@ pub struct Server {
     lanes: Lanes<Mail>,
     recorder: Option<Recorder>,
     inputs: Inputs,
-    cluster: Option<Cluster>,
+    cluster: Option<(Cluster, TopicsCluster)>,
 }
 
 impl Server {
@@ -209,7 +211,7 @@ impl Server {
             .transpose()?;
         let cluster = config.hub.market.cluster.as_ref();
         let cluster = cluster
-            .map(|cluster| Cluster::start(&hub.market, cluster))
+            .map(|cluster| join_cluster(&hub, cluster))
             .transpose()
             .map_err(|error| Failure::usage(format!("--cluster: {error}")))?;
         let inputs = Inputs::start(&hub.market, &input_cores(config)).map_err(Failure::usage)?;
@@ -279,6 +281,13 @@ impl Server {
             tracing::warn!(%error, "the recording has no end mark");
         }
     }
+}
+
+/// Starts the threads that share topics with other hubs.
+fn join_cluster(hub: &Hub, config: &ClusterConfig) -> Result<(Cluster, TopicsCluster), String> {
+    let cluster = Cluster::start(&hub.market, config)?;
+    let shared = hub.shared.as_ref().ok_or("no topics are shared")?;
+    Ok((cluster, TopicsCluster::start(shared, config)?))
 }
 
 /// Returns the cores to pin inputs to: those without a pinned lane.

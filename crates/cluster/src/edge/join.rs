@@ -319,6 +319,9 @@ impl Edge {
                         replay.note_record(record.symbol, record.sequence);
                         records += 1;
                     }
+                    (Ok(message @ (Message::Topic(_) | Message::TopicStamp(_))), _) => {
+                        writer.push(&message);
+                    }
                     _ => {}
                 }
             }

@@ -3,7 +3,8 @@ use std::path::PathBuf;
 use super::*;
 use crate::frame::FrameFlags;
 use tidewire_feed::wire::{
-    Definition, Flags, LastValue, Message, Name, PacketWriter, Trade, snapshot_position,
+    Definition, Deletion, Flags, LastValue, Message, Name, PacketWriter, TopicKind, TopicPart,
+    TopicStamp, Trade, snapshot_position,
 };
 
 const SESSION: u32 = 7;
@@ -60,6 +61,50 @@ fn page(as_of: u64, sequence: u64) -> Vec<u8> {
     sealed(header(FrameFlags::PAGE, as_of, 1), &body)
 }
 
+/// A page with a topic, and one of the two blocks of another.
+fn topics_page(as_of: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    let first = snapshot_position(0, 0);
+    let mut writer = PacketWriter::new(&mut body, SESSION, Flags::SNAPSHOT, first, 65_535);
+    for (topic, value) in [(1, vec![b'x'; 300]), (2, vec![b'y'; 7_000])] {
+        writer.push(&Message::TopicStamp(TopicStamp {
+            topic,
+            sequence: as_of,
+            named: 3,
+        }));
+        topic_parts(&mut writer, TopicKind::Name, topic, b"live:a", 1);
+        topic_parts(&mut writer, TopicKind::Value, topic, &value, 28);
+    }
+    writer.finish();
+    sealed(header(FrameFlags::PAGE, as_of, 2), &body)
+}
+
+fn topic_parts(
+    writer: &mut PacketWriter<'_>,
+    kind: TopicKind,
+    topic: u32,
+    whole: &[u8],
+    count: usize,
+) {
+    for part in TopicPart::range(kind, topic, 1, whole, 0..count) {
+        writer.push(&Message::Topic(part));
+    }
+}
+
+fn topics_stream(first: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    let mut writer = PacketWriter::new(&mut body, SESSION, Flags::NONE, first, 65_535);
+    topic_parts(&mut writer, TopicKind::Name, 3, b"mx:A.B", 1);
+    topic_parts(&mut writer, TopicKind::Tag, 3, &[0; 40], 1);
+    topic_parts(&mut writer, TopicKind::Value, 1, b"", 1);
+    writer.push(&Message::Deletion(Deletion {
+        topic: 1,
+        time_ns: 5,
+    }));
+    writer.finish();
+    sealed(header(FrameFlags::NONE, first, 4), &body)
+}
+
 fn head(as_of: u64, pages: &[u64]) -> Vec<u8> {
     let head = Head {
         log_sequence: 4,
@@ -101,6 +146,10 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("end", then(vec![bare(FrameFlags::END, 20)])),
         ("old_page", lengths_before(&[old, head(19, &[21])])),
         ("no_page", lengths_before(&[head(19, &[21, 0, 7])])),
+        (
+            "topics",
+            lengths_before(&[topics_page(20), head(20, &[21]), topics_stream(21)]),
+        ),
         ("empty", Vec::new()),
         ("no_frame", lengths_before(&[b"what is no frame".to_vec()])),
     ]

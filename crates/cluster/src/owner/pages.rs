@@ -3,14 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use tidewire_feed::server::Board;
-use tidewire_feed::wire::{
-    Flags, LastValue, Message, PACKET_LENGTH_MAX, PacketWriter, snapshot_position,
-};
+use tidewire_feed::wire::{Flags, PACKET_LENGTH_MAX, PacketWriter, snapshot_position};
 
 use crate::frame::{Frame, FrameFlags, FrameHeader, HEADER_LENGTH};
 use crate::head::{Head, PAGE_ENTRIES, PAGES_MAX};
-use crate::reader::Reader;
+use crate::reader::{Reader, Records};
 
 use super::{Destination, OwnerAction, Publication, Times};
 
@@ -72,7 +69,7 @@ impl Pages {
 
     /// Writes pages that have changed, looking at about `budget` entries, and then the head.
     /// Returns whether more is ready.
-    pub(super) fn produce<R: Reader, B: Board>(
+    pub(super) fn produce<R: Reader, B: Records>(
         &mut self,
         (reader, board): (&R, &B),
         header: FrameHeader,
@@ -209,7 +206,7 @@ impl Pages {
         }
     }
 
-    fn begin<R: Reader, B: Board>(
+    fn begin<R: Reader, B: Records>(
         &mut self,
         (reader, board): (&R, &B),
         log_sequence: u64,
@@ -251,7 +248,7 @@ impl Pages {
     }
 
     /// Writes a page, if one of its entries has changed since its last writing.
-    fn write_page<R: Reader, B: Board>(
+    fn write_page<R: Reader, B: Records>(
         &mut self,
         (reader, board): (&R, &B),
         header: FrameHeader,
@@ -278,26 +275,16 @@ impl Pages {
         );
         let mut count = 0;
         for index in entries {
-            // Read before what it stands for, which may be newer, but never older.
-            let changed = board.changed(index);
-            let Some(definition) = board.definition(index) else {
-                continue;
-            };
-            if reader.passes(definition.symbol) {
-                writer.push(&Message::Definition(definition));
-                writer.push(&Message::LastValue(record(
-                    board,
-                    index,
-                    changed,
-                    definition.symbol,
-                )));
-                count += 1;
-            }
+            count += u32::from(board.write(index, reader, &mut writer));
         }
         writer.finish();
         if count == 0 && written == 0 {
             // No page: nothing on it is published.
             return;
+        }
+        if count == 0 {
+            // The page has become empty: its number must be readable nevertheless.
+            PacketWriter::bare(&mut frame, session, Flags::SNAPSHOT, position);
         }
         self.written[page as usize] = next;
         let header = FrameHeader {
@@ -315,7 +302,7 @@ impl Pages {
         }));
     }
 
-    fn write_head<B: Board>(
+    fn write_head<B: Records>(
         &mut self,
         board: &B,
         header: FrameHeader,
@@ -338,20 +325,6 @@ impl Pages {
             to: Destination::Head,
             bytes: head.encode(header).into(),
         }));
-    }
-}
-
-/// Returns an entry's value with the sequence up to which it includes the stream.
-fn record(board: &impl Board, index: usize, changed: u64, symbol: u32) -> LastValue {
-    match board.last_value(index) {
-        Some(value) => LastValue {
-            sequence: match changed {
-                u64::MAX => value.sequence,
-                changed => value.sequence.max(changed),
-            },
-            ..value
-        },
-        None => LastValue::new(symbol),
     }
 }
 

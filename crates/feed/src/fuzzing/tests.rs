@@ -2,9 +2,9 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::wire::{
-    Control, Definition, EndOfSessionAcknowledgement, LastValue, Login, LoginAccepted, Message,
-    Name, PacketWriter, PatternText, Quote, Refused, Request, Role, Skip, SnapshotMark,
-    SnapshotNotice, SnapshotRequest, Subscribe, TooOld, Trade,
+    Control, Definition, Deletion, EndOfSessionAcknowledgement, LastValue, Login, LoginAccepted,
+    Message, Name, PacketWriter, PatternText, Quote, Refused, Request, Role, Skip, SnapshotMark,
+    SnapshotNotice, SnapshotRequest, Subscribe, TooOld, TopicKind, TopicPart, TopicStamp, Trade,
 };
 
 fn folder(decoder: &str) -> PathBuf {
@@ -97,6 +97,24 @@ fn pattern(text: &str) -> PatternText {
     PatternText::new(text).unwrap()
 }
 
+/// A name, a value of two parts, a tag, a removal and a stamp.
+fn topics() -> Vec<Message> {
+    let split = |kind, whole| TopicPart::split(kind, 7, 1, whole).map(Message::Topic);
+    let mut all: Vec<Message> = split(TopicKind::Name, b"live:a").collect();
+    all.extend(split(TopicKind::Value, &[b'x'; 300]));
+    all.extend(split(TopicKind::Tag, &[0; 40]));
+    all.push(Message::Deletion(Deletion {
+        topic: 7,
+        time_ns: 2,
+    }));
+    all.push(Message::TopicStamp(TopicStamp {
+        topic: 7,
+        sequence: 3,
+        named: 1,
+    }));
+    all
+}
+
 fn packet_files() -> Vec<(&'static str, Vec<u8>)> {
     let trade = Message::Trade(Trade {
         symbol: 1,
@@ -115,6 +133,7 @@ fn packet_files() -> Vec<(&'static str, Vec<u8>)> {
     wrong_type[24] = 0x0f;
     vec![
         ("trade_quote", data(Flags::NONE, 1, &[trade, quote])),
+        ("topics", data(Flags::NONE, 1, &topics())),
         (
             "selection",
             data(

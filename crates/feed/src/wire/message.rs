@@ -4,6 +4,7 @@ use super::bytes::{Field, array_at, i64_at, put, u16_at, u32_at, u64_at};
 use super::last_value::LastValue;
 use super::level::Level;
 use super::reference::{SessionStart, Venue};
+use super::topic::{Deletion, TopicPart, TopicStamp};
 use super::{MessageError, Name, PREFIX_LENGTH, RecordPart, UNDEFINED_PRICE};
 
 /// The type byte of a message; its high nibble is the length in 16-byte units.
@@ -39,6 +40,16 @@ impl MessageKind {
     pub const DEFINITION: u8 = 0x71;
     /// Low nibble of [`RecordPart`], 32 to 240 bytes.
     pub const RECORD_PART: u8 = 0x0d;
+    /// Low nibble of a [`TopicPart`] of a name, 32 to 240 bytes.
+    pub const TOPIC_NAME: u8 = 0x08;
+    /// Low nibble of a [`TopicPart`] of a value, 32 to 240 bytes.
+    pub const TOPIC_VALUE: u8 = 0x09;
+    /// Low nibble of a [`TopicPart`] of a plant tag, 32 to 240 bytes.
+    pub const TOPIC_TAG: u8 = 0x0a;
+    /// [`TopicStamp`], 32 bytes.
+    pub const TOPIC_STAMP: u8 = 0x2b;
+    /// [`Deletion`], 16 bytes.
+    pub const DELETION: u8 = 0x1c;
 
     /// Returns the bytes of a message of this type; 0 for an impossible type.
     #[inline(always)]
@@ -73,6 +84,12 @@ pub enum Message {
     SessionStart(SessionStart),
     /// A part of a DBN record.
     Record(RecordPart),
+    /// A part of a topic's name or value.
+    Topic(TopicPart),
+    /// A topic is gone.
+    Deletion(Deletion),
+    /// A snapshot's block of a topic.
+    TopicStamp(TopicStamp),
     /// A snapshot's record.
     LastValue(LastValue),
     /// A snapshot begins.
@@ -157,9 +174,18 @@ impl Message {
                     .ok_or(MessageError::Truncated)?;
                 Ok((Message::Record(RecordPart::from_bytes(head)?), rest))
             }
+            MessageKind::DELETION => split(bytes, Deletion::from_bytes, Message::Deletion),
+            MessageKind::TOPIC_STAMP => split(bytes, TopicStamp::from_bytes, Message::TopicStamp),
             MessageKind::DEFINITION => {
                 let (head, rest) = bytes.split_first_chunk().ok_or(MessageError::Truncated)?;
                 Ok((Message::Definition(Definition::from_bytes(head)?), rest))
+            }
+            _ if let Some(part) = TopicPart::kind_of(kind) => {
+                let length = MessageKind(kind).encoded_length();
+                let (head, rest) = bytes
+                    .split_at_checked(length)
+                    .ok_or(MessageError::Truncated)?;
+                Ok((Message::Topic(TopicPart::from_bytes(part, head)?), rest))
             }
             _ => {
                 let length = MessageKind(kind).encoded_length();
@@ -191,6 +217,9 @@ impl Message {
             Message::Certainty(certainty) => out.extend_from_slice(&certainty.to_bytes()),
             Message::SessionStart(start) => out.extend_from_slice(&start.to_bytes()),
             Message::Record(part) => part.encode(out),
+            Message::Topic(part) => part.encode(out),
+            Message::Deletion(deletion) => out.extend_from_slice(&deletion.to_bytes()),
+            Message::TopicStamp(stamp) => out.extend_from_slice(&stamp.to_bytes()),
             Message::SnapshotBegin(mark) => {
                 out.extend_from_slice(&mark.to_bytes(MessageKind::SNAPSHOT_BEGIN));
             }
@@ -223,6 +252,9 @@ impl Message {
             Message::Certainty(_) => MessageKind::CERTAINTY,
             Message::SessionStart(_) => MessageKind::SESSION_START,
             Message::Record(part) => part.kind().0,
+            Message::Topic(part) => part.message_kind().0,
+            Message::Deletion(_) => MessageKind::DELETION,
+            Message::TopicStamp(_) => MessageKind::TOPIC_STAMP,
             Message::SnapshotBegin(_) => MessageKind::SNAPSHOT_BEGIN,
             Message::SnapshotEnd(_) => MessageKind::SNAPSHOT_END,
             Message::Skip(_) => MessageKind::SKIP,

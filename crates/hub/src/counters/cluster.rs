@@ -31,6 +31,9 @@ pub(super) const CLUSTER: &[HubCounter] = &[
         for (number, source) in shown.enumerate() {
             line(out, &format!("cluster_source{number}"), source);
         }
+        for (name, text) in look.shared.iter().flat_map(|shared| shared.board.lines()) {
+            line(out, &name, text);
+        }
     }),
     HubCounter::flag("cluster_linked", |look| look.market.cluster.get().is_linked)
         .gauge(1570, "cluster_link_up")

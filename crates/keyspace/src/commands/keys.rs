@@ -169,7 +169,7 @@ pub(super) fn dbsize(call: &mut Call<'_, '_, '_>) -> Result {
     let keys: usize = (0..SHARDS)
         .map(|shard| call.view.visit(shard, |dictionary| dictionary.table.len()))
         .sum();
-    call.reply.integer((keys + call.view.topics()) as i64);
+    call.reply.integer((keys + call.view.topic_count()) as i64);
     Ok(())
 }
 

@@ -84,6 +84,15 @@ impl Keyspace {
         show(live.map(|(value, _)| value))
     }
 
+    /// Passes whether a key of database 0 is stored, expired or not, to `look`, which runs under
+    /// the lock of the key's shard. A shared mount may claim the name there.
+    pub fn with_stored<R>(&self, key: &[u8], look: impl FnOnce(bool) -> R) -> R {
+        let hash = hash::of(key);
+        let shard = self.shards[shard_of(hash)].lock();
+        let is_stored = shard.databases[0].table.find(hash, key).is_some();
+        look(is_stored)
+    }
+
     /// Passes the value of a key of database 0, of any type, to `show`. Returns false if the key is
     /// missing. This is not an access and changes nothing. `show` runs under the shard's lock.
     pub fn value(&self, key: &[u8], now_ms: i64, show: &mut dyn FnMut(ValueRef<'_>)) -> bool {

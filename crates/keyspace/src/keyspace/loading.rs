@@ -104,7 +104,10 @@ impl Keyspace {
             "keys are loaded only into a closed keyspace"
         );
         let (bytes, database) = (&*record.key, record.database);
-        if self.mount_of(database, bytes).is_some() {
+        if self
+            .mount_of(database, bytes)
+            .is_some_and(|mount| !mount.is_shared())
+        {
             self.note_left_out(1);
             return Ok(Loaded::Mounted);
         }

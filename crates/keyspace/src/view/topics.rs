@@ -14,10 +14,19 @@ use crate::text::Text;
 use crate::value::{ValueRef, materialise};
 
 impl View<'_, '_> {
-    /// Returns the number of mounted topics in this database.
+    /// Returns the number of positions of mounted topics in this database.
     pub(crate) fn topics(&self) -> usize {
         match self.database {
             0 => self.keyspace.mounts().iter().map(|mount| mount.len()).sum(),
+            _ => 0,
+        }
+    }
+
+    /// Returns the number of mounted topics without positions whose topic was removed.
+    pub(crate) fn topic_count(&self) -> usize {
+        let mounts = self.keyspace.mounts().iter();
+        match self.database {
+            0 => mounts.map(|mount| mount.count()).sum(),
             _ => 0,
         }
     }

@@ -21,6 +21,10 @@ pub struct ClusterConfig {
     pub source: Option<ClusterName>,
     /// Names of sources that it receives; `*` for any run of characters. Its own is never received.
     pub receive: Vec<String>,
+    /// Patterns of live keys that this hub publishes; none for a hub that only receives.
+    pub share: Vec<String>,
+    /// Names of hubs whose live keys it receives; `*` for any run of characters.
+    pub receive_hubs: Vec<String>,
     /// Copies of each stream: 1, 3 or 5.
     pub replicas: usize,
     /// How long the log keeps frames.
@@ -39,6 +43,12 @@ impl ClusterConfig {
             .as_ref()
             .is_some_and(|own| own.as_str() == source);
         !is_own && self.receive.iter().any(|pattern| matches(pattern, source))
+    }
+
+    /// Returns whether this hub receives the live keys of another one.
+    pub fn receives_hub(&self, hub: &str) -> bool {
+        let mut patterns = self.receive_hubs.iter();
+        hub != self.hub.as_str() && patterns.any(|pattern| matches(pattern, hub))
     }
 }
 

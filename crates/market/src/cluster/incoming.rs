@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use tidewire_cluster::{Edge, EdgeAction, EdgeConfig, EdgeEvent, EdgeOutput};
+use tidewire_cluster::{EdgeEvent, EdgeOutput};
 use tidewire_feed::client::{Client, ClientConfig, Side, Sink};
 use tidewire_feed::server::Steps;
 use tidewire_feed::wire::ClientName;
 use tidewire_lane::unix_ns;
-use tidewire_nats::{Answer, Fetching, Link, Message};
+use tidewire_nats::{Answer, Link, Message};
 use tracing::{info, warn};
 
 use super::config::ClusterConfig;
+use super::follower::Follower;
 use super::own::REMOTE;
 use super::requests::{Request, Requests};
 use super::status::Incoming as Figures;
@@ -24,11 +25,6 @@ use tidewire_retry::Seldom;
 
 /// Sources that a hub receives at most.
 const SOURCES_MAX: usize = 1_024;
-/// Pages that one request asks for.
-const PAGES_A_REQUEST: usize = 128;
-/// Frames that one request asks for, and their bytes.
-const FRAMES_A_REQUEST: usize = 128;
-const BYTES_A_REQUEST: usize = 8 << 20;
 
 /// The receiving side.
 pub(super) struct Incoming {
@@ -40,14 +36,11 @@ pub(super) struct Incoming {
 
 /// A source of another hub.
 struct Remote {
-    subjects: Subjects,
-    edge: Edge,
+    follower: Follower,
     client: Client,
     ingest: Ingest,
     /// Its number as a source of the hub.
     number: u32,
-    /// Pages of the snapshot that is being read, and that were not asked for yet.
-    pages: Vec<u32>,
     is_heard: bool,
     is_stale: bool,
     outgoing: Vec<u8>,
@@ -77,10 +70,13 @@ impl Incoming {
         match kind {
             Kind::Log => {
                 let sequence = message.expected_last.map(|last| last.saturating_add(1));
-                remote.edge.message(&message.payload, sequence, now_ns);
+                remote
+                    .follower
+                    .edge
+                    .message(&message.payload, sequence, now_ns);
             }
-            Kind::Live => remote.edge.message(&message.payload, None, now_ns),
-            Kind::Head => remote.edge.head_seen(&message.payload, now_ns),
+            Kind::Live => remote.follower.edge.message(&message.payload, None, now_ns),
+            Kind::Head => remote.follower.edge.head_seen(&message.payload, now_ns),
             Kind::Page => {}
         }
     }
@@ -113,12 +109,12 @@ impl Incoming {
     /// Does what is due, and applies what has come.
     pub(super) fn turn(&mut self, (link, requests): (&Link, &mut Requests), now_ns: u64) {
         for (name, remote) in &mut self.sources {
-            if now_ns >= remote.edge.deadline_ns() {
-                remote.edge.handle_timeout(now_ns);
+            if now_ns >= remote.follower.edge.deadline_ns() {
+                remote.follower.edge.handle_timeout(now_ns);
             }
             remote.apply(name, &self.market, now_ns);
-            while let Some(action) = remote.edge.next_action() {
-                remote.act(name, action, (link, requests));
+            while let Some(action) = remote.follower.edge.next_action() {
+                remote.follower.act(name, action, (link, requests));
             }
             if remote.ingest.is_sweeping() {
                 let steps = &mut Steps::new(SLICE_STEPS);
@@ -145,19 +141,22 @@ impl Incoming {
         };
         let name = name.clone();
         if let Some(remote) = self.sources.get_mut(&name) {
-            remote.answered(&name, &request, answer, (link, requests), now_ns);
+            let link = (link, requests);
+            remote
+                .follower
+                .answered(&name, &request, answer, link, now_ns);
         }
     }
 
     pub(super) fn connected(&mut self, now_ns: u64) {
         for remote in self.sources.values_mut() {
-            remote.edge.connected(now_ns);
+            remote.follower.edge.connected(now_ns);
         }
     }
 
     pub(super) fn disconnected(&mut self) {
         for remote in self.sources.values_mut() {
-            remote.edge.disconnected();
+            remote.follower.edge.disconnected();
         }
     }
 
@@ -168,7 +167,7 @@ impl Incoming {
             .values()
             .map(|remote| match remote.ingest.is_sweeping() {
                 true => 0,
-                false => remote.edge.deadline_ns(),
+                false => remote.follower.edge.deadline_ns(),
             });
         deadlines.min().unwrap_or(u64::MAX)
     }
@@ -182,8 +181,8 @@ impl Incoming {
                 source: name.clone(),
                 number: remote.number,
                 is_heard: remote.is_heard,
-                is_current: remote.edge.is_current(),
-                figures: remote.edge.figures(),
+                is_current: remote.follower.edge.is_current(),
+                figures: remote.follower.edge.figures(),
             }
         });
         figures.collect()
@@ -201,12 +200,10 @@ impl Remote {
         let number = market.next_source_number() as u32 | REMOTE;
         let ingest = Ingest::new(market.clone(), number, &format!("cluster-{source}"));
         Self {
-            subjects: Subjects::new(&config.name, source),
-            edge: Edge::new(EdgeConfig::default(), now_ns),
+            follower: Follower::new(Subjects::new(&config.name, source), now_ns),
             client,
             ingest,
             number,
-            pages: Vec::new(),
             is_heard: true,
             is_stale: false,
             outgoing: Vec::new(),
@@ -215,7 +212,7 @@ impl Remote {
 
     /// Applies what the edge gives.
     fn apply(&mut self, name: &str, market: &Market, now_ns: u64) {
-        while let Some(output) = self.edge.next_output() {
+        while let Some(output) = self.follower.edge.next_output() {
             match output {
                 EdgeOutput::Bytes(bytes) => {
                     let mut batch = self.ingest.begin(unix_ns());
@@ -299,119 +296,6 @@ impl Remote {
     fn forget_requests(&mut self) {
         self.client.drain_outgoing(Side::A, &mut self.outgoing);
         self.outgoing.clear();
-    }
-
-    fn act(&mut self, name: &str, action: EdgeAction, (link, requests): (&Link, &mut Requests)) {
-        match action {
-            EdgeAction::ReadSnapshot { request } => {
-                self.pages.clear();
-                let tag = requests.open(Request::RemoteHead(name.to_owned(), request));
-                let head = vec![self.subjects.head()];
-                link.newest_of_each(tag, &self.subjects.snapshot_stream(), head);
-            }
-            EdgeAction::FetchLog { request, after } => {
-                self.fetch(name, request, after, (link, requests));
-            }
-        }
-    }
-
-    fn fetch(
-        &self,
-        name: &str,
-        request: u64,
-        after: u64,
-        (link, requests): (&Link, &mut Requests),
-    ) {
-        let tag = requests.open(Request::RemoteLog(name.to_owned(), request));
-        let fetching = Fetching {
-            stream: self.subjects.log_stream(),
-            subject: self.subjects.log(),
-            after,
-            count_max: FRAMES_A_REQUEST,
-            bytes_max: BYTES_A_REQUEST,
-        };
-        link.fetch(tag, fetching);
-    }
-
-    fn answered(
-        &mut self,
-        name: &str,
-        request: &Request,
-        answer: Answer,
-        link: (&Link, &mut Requests),
-        now_ns: u64,
-    ) {
-        match (request, answer) {
-            (&Request::RemoteHead(_, request), Answer::Entries(entries)) => {
-                if let Some(head) = entries.first() {
-                    self.edge.snapshot_head(request, &head.payload, now_ns);
-                }
-                self.pages = self.edge.snapshot_pages();
-                self.read_pages(name, request, link, now_ns);
-            }
-            (&Request::RemotePages(_, request), Answer::Entries(entries)) => {
-                for entry in &entries {
-                    self.edge.snapshot_page(request, &entry.payload, now_ns);
-                }
-                self.read_pages(name, request, link, now_ns);
-            }
-            (&Request::RemoteHead(_, request) | &Request::RemotePages(_, request), _) => {
-                self.edge.snapshot_failed(request, now_ns);
-            }
-            (&Request::RemoteLog(_, request), Answer::Entries(entries)) => {
-                for entry in &entries {
-                    self.edge
-                        .fetched(request, &entry.payload, entry.sequence, now_ns);
-                }
-                match entries.last() {
-                    None => self.ask_for_end(name, request, link),
-                    Some(last) if self.edge.is_fetching(request) => {
-                        self.fetch(name, request, last.sequence, link);
-                    }
-                    Some(_) => {}
-                }
-            }
-            (&Request::RemoteLogEnd(_, request), Answer::Newest(newest)) => {
-                let last = newest.map_or(0, |entry| entry.sequence);
-                self.edge.fetch_end(request, last, now_ns);
-            }
-            (&Request::RemoteLogEnd(_, request), Answer::NoMessage { last_sequence }) => {
-                self.edge.fetch_end(request, last_sequence, now_ns);
-            }
-            (&Request::RemoteLog(_, request) | &Request::RemoteLogEnd(_, request), _) => {
-                self.edge.fetch_failed(request, now_ns);
-            }
-            _ => {}
-        }
-    }
-
-    /// Asks the log's leader where the log ends: another copy may be behind.
-    fn ask_for_end(&self, name: &str, request: u64, (link, requests): (&Link, &mut Requests)) {
-        if self.edge.is_fetching(request) {
-            let tag = requests.open(Request::RemoteLogEnd(name.to_owned(), request));
-            link.newest(tag, &self.subjects.log_stream(), None);
-        }
-    }
-
-    /// Asks for the next pages of the snapshot, or ends it.
-    fn read_pages(
-        &mut self,
-        name: &str,
-        request: u64,
-        (link, requests): (&Link, &mut Requests),
-        now_ns: u64,
-    ) {
-        if !self.edge.is_reading(request) {
-            return;
-        }
-        if self.pages.is_empty() {
-            return self.edge.snapshot_end(request, now_ns);
-        }
-        let left = self.pages.len().saturating_sub(PAGES_A_REQUEST);
-        let pages = self.pages.split_off(left);
-        let subjects = pages.into_iter().map(|page| self.subjects.page(page));
-        let tag = requests.open(Request::RemotePages(name.to_owned(), request));
-        link.newest_of_each(tag, &self.subjects.snapshot_stream(), subjects.collect());
     }
 }
 

@@ -12,7 +12,7 @@ use tidewire_nats::{Answer, Expectation, Link, Storing, StreamSettings};
 use tidewire_retry::Repeated;
 use tracing::{info, warn};
 
-use super::config::{ClusterConfig, ClusterName};
+use super::config::ClusterConfig;
 use super::conflation::Conflation;
 use super::own::OwnTopics;
 use super::requests::{Request, Requests};
@@ -22,6 +22,8 @@ use crate::market::Market;
 
 /// Entries of the board that are looked at for a snapshot under one lock of the journal.
 const ENTRIES_A_SLICE: usize = 512;
+/// Slots of topics that are looked at for a snapshot in one turn.
+const SLOTS_A_TURN: usize = 4_096;
 /// Frames that are made under one lock of the journal.
 const FRAMES_A_SLICE: usize = 2;
 /// Slices a turn: then what has arrived is looked at.
@@ -42,6 +44,8 @@ pub(super) enum Stream<'a> {
     Own(&'a Market),
     /// What a relay has made of another hub's.
     Relay(&'a Conflation),
+    /// Its topics beyond market data.
+    Topics(&'a tidewire_cluster::OwnTopics),
 }
 
 /// The sending side.
@@ -83,13 +87,13 @@ enum Streams {
 impl Outgoing {
     pub(super) fn new(
         config: &ClusterConfig,
-        source: &ClusterName,
+        subjects: Subjects,
         session: u32,
         now_ns: u64,
     ) -> Self {
         let mark = format!("{{\"hub\":\"{}\",\"session\":{session}}}", config.hub);
         Self {
-            subjects: Subjects::new(&config.name, source.as_str()),
+            subjects,
             origin: origin(config.hub.as_str()),
             mark: mark.into(),
             streams: Streams::Due(now_ns),
@@ -274,6 +278,7 @@ impl Outgoing {
                             Owner::new(config, &Relay::new(&journal, &own), now_ns)
                         }
                         Stream::Relay(relay) => Owner::new(config, &relay.stream(), now_ns),
+                        Stream::Topics(topics) => Owner::new(config, &topics.relay(), now_ns),
                     });
                 }
                 LeaseEvent::Lost => {
@@ -321,6 +326,12 @@ impl Outgoing {
         };
         let market = match stream {
             Stream::Own(market) => market,
+            Stream::Topics(topics) => {
+                let (reader, actions) = (topics.relay(), &mut self.actions);
+                let more = owner.produce(&reader, times.now_ns, actions);
+                let sources = (&reader, topics);
+                return owner.produce_records(sources, times, SLOTS_A_TURN, actions) || more;
+            }
             Stream::Relay(relay) => {
                 // No other thread waits for its journal.
                 let (reader, actions) = (relay.stream(), &mut self.actions);
@@ -442,7 +453,7 @@ impl Outgoing {
         self.look_for_stream(answer, now_ns);
         let Some(owner) = &mut self.owner else { return };
         let epoch = owner.figures(now_ns).epoch;
-        let source = self.config.source.as_ref().map_or("", ClusterName::as_str);
+        let source = self.subjects.source();
         let is_stored = matches!(answer, Answer::Stored { .. });
         match (request, answer) {
             (Request::Frame(id), Answer::Stored { sequence, .. }) if id.epoch == epoch => {
@@ -560,7 +571,7 @@ impl Outgoing {
     }
 
     fn source(&self) -> &str {
-        self.config.source.as_ref().map_or("", ClusterName::as_str)
+        self.subjects.source()
     }
 }
 

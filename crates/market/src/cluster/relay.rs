@@ -23,7 +23,7 @@ use super::log_end;
 use super::outgoing::{Outgoing, Stream};
 use super::requests::Requests;
 use super::status::Relay as Figures;
-use super::subjects::{Kind, parse};
+use super::subjects::{Kind, Subjects, parse};
 use crate::market::Market;
 
 /// Relays of one hub.
@@ -270,7 +270,8 @@ impl Work {
     fn begin(&mut self, now_ns: u64) {
         let session = self.conflation.stream().session();
         let name = &self.config.name;
-        let outgoing = Outgoing::new(&self.place, name, session, now_ns).relayed(self.relays);
+        let subjects = Subjects::new(&self.place.name, name.as_str());
+        let outgoing = Outgoing::new(&self.place, subjects, session, now_ns).relayed(self.relays);
         if !std::mem::replace(&mut self.is_subscribed, true) {
             self.link.subscribe(&outgoing.snapshot_subject());
         }

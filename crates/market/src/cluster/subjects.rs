@@ -2,14 +2,19 @@
 
 use super::config::ClusterName;
 
-/// The only shard of a source so far: its market data.
+/// The shard of a source's market data.
 pub(super) const SHARD: u32 = 0;
+/// The shard of a hub's topics beyond market data.
+pub(super) const TOPICS_SHARD: u32 = 1;
+/// What the name of a hub as a source begins with. No name of a source has it.
+pub(super) const HUB_MARK: char = '@';
 
 /// The names of one source of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Subjects {
     cluster: String,
     source: String,
+    shard: u32,
 }
 
 /// What a message is about, by its subject.
@@ -26,27 +31,46 @@ impl Subjects {
         Self {
             cluster: cluster.to_string(),
             source: source.to_owned(),
+            shard: SHARD,
         }
+    }
+
+    /// Returns the names of a hub's topics beyond market data; `source` is its name as a source.
+    pub(super) fn of_topics(cluster: &ClusterName, source: &str) -> Self {
+        Self {
+            shard: TOPICS_SHARD,
+            ..Self::new(cluster, source)
+        }
+    }
+
+    pub(super) fn source(&self) -> &str {
+        &self.source
     }
 
     /// Returns the subject of frames that the log keeps.
     pub(super) fn log(&self) -> String {
-        format!("tw.{}.log.{}.{SHARD}", self.cluster, self.source)
+        format!("tw.{}.log.{}.{}", self.cluster, self.source, self.shard)
     }
 
     /// Returns the subject of frames that no stream keeps.
     pub(super) fn live(&self) -> String {
-        format!("tw.{}.live.{}.{SHARD}", self.cluster, self.source)
+        format!("tw.{}.live.{}.{}", self.cluster, self.source, self.shard)
     }
 
     /// Returns the subject of a page of the snapshot.
     pub(super) fn page(&self, page: u32) -> String {
-        format!("tw.{}.snap.{}.{SHARD}.{page}", self.cluster, self.source)
+        format!(
+            "tw.{}.snap.{}.{}.{page}",
+            self.cluster, self.source, self.shard
+        )
     }
 
     /// Returns the subject of the snapshot's head.
     pub(super) fn head(&self) -> String {
-        format!("tw.{}.snap.{}.{SHARD}.head", self.cluster, self.source)
+        format!(
+            "tw.{}.snap.{}.{}.head",
+            self.cluster, self.source, self.shard
+        )
     }
 
     /// Returns the pattern of the snapshot's subjects.
@@ -103,6 +127,16 @@ pub(super) fn received(cluster: &ClusterName, sources: &[String]) -> Vec<String>
     patterns.collect()
 }
 
+/// Returns the patterns of subjects of all hubs' topics beyond market data.
+pub(super) fn received_topics(cluster: &ClusterName) -> [String; 3] {
+    let shard = TOPICS_SHARD;
+    [
+        format!("tw.{cluster}.log.*.{shard}"),
+        format!("tw.{cluster}.live.*.{shard}"),
+        format!("tw.{cluster}.snap.*.{shard}.head"),
+    ]
+}
+
 /// Returns what a subject is about, and the source; `None` for a subject of another kind.
 pub(super) fn parse(subject: &str) -> Option<(Kind, &str)> {
     let mut parts = subject.split('.');
@@ -144,6 +178,20 @@ mod tests {
         ] {
             assert_eq!(parse(subject), None, "{subject}");
         }
+    }
+
+    #[test]
+    fn topics_of_a_hub_are_apart_from_its_sources() {
+        let cluster: ClusterName = "desk".parse().unwrap();
+        let names = Subjects::of_topics(&cluster, "@a");
+        assert_eq!(names.log(), "tw.desk.log.@a.1");
+        assert_eq!(names.head(), "tw.desk.snap.@a.1.head");
+        assert_eq!(names.log_stream(), "TW_desk_LOG_@a");
+        assert_eq!(parse(&names.page(3)), Some((Kind::Page, "@a")));
+        assert!(
+            "@a".parse::<ClusterName>().is_err(),
+            "no source is called so"
+        );
     }
 
     #[test]

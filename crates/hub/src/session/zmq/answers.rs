@@ -1,5 +1,7 @@
 //! Replies on the ROUTER port, from keys and live topics.
 
+use std::sync::Arc;
+
 use tidewire_keyspace::{Mount, lookup};
 use tidewire_resp::{ArgumentList, Protocol, Value, Writer, decode};
 
@@ -194,6 +196,9 @@ enum Found {
 
 /// Appends the current value of a name in the form that its subscribers get.
 fn write_current(hub: &Hub, name: &[u8], now_ms: i64, out: &mut Vec<u8>) -> Found {
+    if hub.server.write_shared(name, out) {
+        return Found::Value;
+    }
     if hub.server.is_mounted(name) {
         // The plant is asked for a tag whose value it has not sent yet.
         hub.topics.want(name, false);
@@ -236,6 +241,10 @@ impl Page {
         let mount = mounts
             .iter()
             .find(|mount| prefix.starts_with(mount.prefix()));
+        // Names under a prefix that keys and mounts share are found as SCAN finds them.
+        let is_shared =
+            |mount: &Arc<dyn Mount>| mount.is_shared() && prefix.starts_with(mount.prefix());
+        let mount = mount.filter(|_| !mounts.iter().any(is_shared));
         let mount = mount.map(|mount| &**mount);
         let (mut bytes, mut looked_at) = (0, 0);
         loop {

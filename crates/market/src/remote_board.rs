@@ -1,0 +1,403 @@
+//! Topics of other hubs beyond market data, as clients of this hub see them.
+//!
+//! The thread of the cluster writes; every lane reads. A name is put here, and taken away, only
+//! under the lock of its shard, so that it is either a key of this hub or a topic of another one.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use foldhash::fast::RandomState;
+use parking_lot::{Mutex, RwLock};
+use tidewire_fanout::{GONE, SharedKeys, TagView};
+use tidewire_keyspace::{Bare, Mount};
+use tidewire_resp::Writer;
+
+/// A hub whose topics are received.
+#[derive(Debug)]
+pub struct RemoteHub {
+    /// Its name in the cluster.
+    pub name: Box<str>,
+    /// Whether it is not heard, or has ended.
+    pub is_stale: AtomicBool,
+}
+
+/// A topic of another hub.
+#[derive(Debug)]
+pub struct RemoteTopic {
+    /// The hub.
+    pub hub: Arc<RemoteHub>,
+    /// The value, as its subscribers get it.
+    pub value: Arc<[u8]>,
+    /// The plant tag that it is, if it is one.
+    pub tag: Option<Arc<dyn TagView>>,
+    /// Time of the change at the hub, nanoseconds since the UNIX epoch.
+    pub time_ns: u64,
+    /// When it came, nanoseconds since the UNIX epoch.
+    pub receive_time_ns: u64,
+    /// Sequence in the hub's stream.
+    pub sequence: u64,
+}
+
+impl RemoteTopic {
+    /// Returns whether its hub is not heard, or has ended.
+    pub fn is_lost(&self) -> bool {
+        self.hub.is_stale.load(Ordering::Relaxed)
+    }
+}
+
+/// The topics of other hubs, by the prefixes of their names.
+#[derive(Debug)]
+pub struct RemoteBoard {
+    shelves: Vec<Arc<Shelf>>,
+    keys: OnceLock<Weak<dyn SharedKeys>>,
+    versions: AtomicU64,
+    lines: Mutex<Vec<(String, String)>>,
+}
+
+/// A prefix of names, and the mount that this hub has under it.
+pub type SharedPrefix = (Vec<u8>, Option<Arc<dyn Mount>>);
+
+/// The topics with one prefix.
+#[derive(Debug)]
+struct Shelf {
+    prefix: Box<[u8]>,
+    places: RwLock<Places>,
+    /// The mount that has this prefix at this hub: its topics come before those of other hubs.
+    own: Option<Arc<dyn Mount>>,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    numbers: HashMap<Arc<[u8]>, u32, RandomState>,
+    topics: Vec<Option<Place>>,
+    free: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Place {
+    name: Arc<[u8]>,
+    topic: Arc<RemoteTopic>,
+    version: u64,
+}
+
+impl RemoteBoard {
+    /// Creates a board for names with these prefixes; beside each the mount that this hub has under
+    /// it, if there is one.
+    pub fn new(prefixes: Vec<SharedPrefix>) -> Arc<Self> {
+        let shelf = |(prefix, own): SharedPrefix| {
+            Arc::new(Shelf {
+                prefix: prefix.into(),
+                places: RwLock::default(),
+                own,
+            })
+        };
+        let prefixes = prefixes.into_iter();
+        Arc::new(Self {
+            shelves: prefixes
+                .filter(|(prefix, _)| !prefix.is_empty())
+                .map(shelf)
+                .collect(),
+            keys: OnceLock::new(),
+            versions: AtomicU64::new(0),
+            lines: Mutex::default(),
+        })
+    }
+
+    /// Sets the keys of this hub: while they are loaded, or those of a master, the board is closed.
+    pub fn join(&self, keys: Weak<dyn SharedKeys>) {
+        let _ = self.keys.set(keys);
+    }
+
+    /// Returns the mounts that show its topics among the keys.
+    pub fn mounts(self: &Arc<Self>) -> impl Iterator<Item = Arc<dyn Mount>> {
+        let mount = |shelf: &Arc<Shelf>| {
+            Arc::new(RemoteMount {
+                board: self.clone(),
+                shelf: shelf.clone(),
+            }) as Arc<dyn Mount>
+        };
+        self.shelves.iter().map(mount)
+    }
+
+    /// Returns whether a topic of this name can be shown.
+    pub fn takes(&self, name: &[u8]) -> bool {
+        self.shelf(name).is_some()
+    }
+
+    /// Shows a topic, or none under this name. The name's shard is locked. Returns whether there is
+    /// a topic now, or was one.
+    pub fn put(&self, name: &Arc<[u8]>, topic: Option<Arc<RemoteTopic>>) -> bool {
+        let Some(shelf) = self.shelf(name) else {
+            return false;
+        };
+        let mut places = shelf.places.write();
+        let known = places.numbers.get(name).copied();
+        let Some(topic) = topic else {
+            if let Some(number) = known {
+                places.numbers.remove(name);
+                places.topics[number as usize] = None;
+                places.free.push(number);
+            }
+            return known.is_some();
+        };
+        let place = Place {
+            name: name.clone(),
+            topic,
+            version: self.versions.fetch_add(1, Ordering::Relaxed) + 1,
+        };
+        let number = known.or_else(|| places.free.pop()).unwrap_or_else(|| {
+            places.topics.push(None);
+            places.topics.len() as u32 - 1
+        });
+        places.topics[number as usize] = Some(place);
+        places.numbers.insert(name.clone(), number);
+        true
+    }
+
+    /// Returns the topic that is shown under a name.
+    pub fn topic(&self, name: &[u8]) -> Option<Arc<RemoteTopic>> {
+        Some(self.shelf(name)?.place(name)?.topic)
+    }
+
+    /// Sets the lines that INFO shows.
+    pub fn show(&self, lines: Vec<(String, String)>) {
+        *self.lines.lock() = lines;
+    }
+
+    /// Returns the lines that INFO shows.
+    pub fn lines(&self) -> Vec<(String, String)> {
+        self.lines.lock().clone()
+    }
+
+    fn shelf(&self, name: &[u8]) -> Option<&Arc<Shelf>> {
+        let mut shelves = self.shelves.iter();
+        shelves.find(|shelf| name.starts_with(&shelf.prefix))
+    }
+
+    fn is_open(&self) -> bool {
+        let keys = self.keys.get().and_then(Weak::upgrade);
+        keys.is_some_and(|keys| keys.is_open())
+    }
+}
+
+impl Shelf {
+    fn place(&self, name: &[u8]) -> Option<Place> {
+        let places = self.places.read();
+        let number = *places.numbers.get(name)?;
+        places.topics.get(number as usize)?.clone()
+    }
+}
+
+/// The topics of one prefix among the keys.
+#[derive(Debug)]
+struct RemoteMount {
+    board: Arc<RemoteBoard>,
+    shelf: Arc<Shelf>,
+}
+
+impl RemoteMount {
+    /// Returns the topic that a name is, unless this hub has its own.
+    fn find(&self, key: &[u8]) -> Option<Place> {
+        let place = self.shelf.place(key)?;
+        let is_own = self.shelf.own.as_ref().is_some_and(|own| own.contains(key));
+        (!is_own && self.board.is_open()).then_some(place)
+    }
+}
+
+impl Mount for RemoteMount {
+    fn prefix(&self) -> &[u8] {
+        &self.shelf.prefix
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn claims(&self, key: &[u8]) -> bool {
+        self.find(key).is_some()
+    }
+
+    fn publish(&self, key: &[u8], out: &mut Vec<u8>) -> bool {
+        let Some(place) = self.find(key) else {
+            return false;
+        };
+        if let Some(tag) = &place.topic.tag {
+            tag.json(place.topic.is_lost(), out);
+            return true;
+        }
+        let value = &place.topic.value;
+        out.extend_from_slice(value);
+        let rest = value.strip_prefix(GONE);
+        if rest.is_some_and(|rest| rest.iter().all(|&byte| byte == b' ')) {
+            // As for an own key: no value is taken for a removal.
+            out.push(b' ');
+        }
+        true
+    }
+
+    fn contains(&self, key: &[u8]) -> bool {
+        self.claims(key)
+    }
+
+    fn read(&self, key: &[u8], fields: &mut dyn FnMut(&[u8], &[u8])) -> bool {
+        let Some(Place { topic, .. }) = self.find(key) else {
+            return false;
+        };
+        if let Some(tag) = &topic.tag {
+            tag.fields(topic.is_lost(), fields);
+            fields(b"hub", topic.hub.name.as_bytes());
+            return true;
+        }
+        let mut number = itoa::Buffer::new();
+        fields(b"value", &topic.value);
+        fields(b"hub", topic.hub.name.as_bytes());
+        fields(b"seq", number.format(topic.sequence).as_bytes());
+        fields(b"ts", number.format(topic.time_ns).as_bytes());
+        fields(b"recv_ts", number.format(topic.receive_time_ns).as_bytes());
+        fields(b"stale", if topic.is_lost() { b"1" } else { b"0" });
+        true
+    }
+
+    fn bare(&self, key: &[u8], out: &mut Vec<u8>) -> Bare {
+        let Some(place) = self.find(key) else {
+            return Bare::Missing;
+        };
+        match &place.topic.tag {
+            None => out.extend_from_slice(&place.topic.value),
+            Some(tag) if tag.bare(out) => {}
+            Some(_) => return Bare::Other,
+        }
+        Bare::Text
+    }
+
+    fn reply_elements(&self, key: &[u8], reply: &mut Writer<'_>) -> bool {
+        let place = self.find(key);
+        let tag = place.as_ref().and_then(|place| place.topic.tag.as_ref());
+        tag.is_some_and(|tag| tag.reply_elements(reply))
+    }
+
+    fn version(&self, key: &[u8]) -> u64 {
+        self.find(key).map_or(0, |place| place.version)
+    }
+
+    fn len(&self) -> usize {
+        self.shelf.places.read().topics.len()
+    }
+
+    fn count(&self) -> usize {
+        self.shelf.places.read().numbers.len()
+    }
+
+    fn name(&self, position: usize, out: &mut Vec<u8>) -> bool {
+        let places = self.shelf.places.read();
+        let place = places.topics.get(position).cloned().flatten();
+        drop(places);
+        let place = place.filter(|place| self.claims(&place.name));
+        if let Some(place) = &place {
+            out.extend_from_slice(&place.name);
+        }
+        place.is_some()
+    }
+
+    fn write_error(&self) -> &'static str {
+        "READONLY this topic belongs to another hub of the cluster"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Open(AtomicBool);
+
+    impl SharedKeys for Open {
+        fn is_open(&self) -> bool {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        fn own_value(&self, _: &[u8], show: &mut dyn FnMut(Option<&[u8]>)) {
+            show(None);
+        }
+
+        fn own_names(&self, _: &dyn Fn(&[u8]) -> bool, _: &mut Vec<Arc<[u8]>>) {}
+
+        fn change_remote(&self, _: &[u8], change: &mut dyn FnMut(bool) -> bool) {
+            change(false);
+        }
+    }
+
+    fn topic(value: &[u8]) -> Option<Arc<RemoteTopic>> {
+        let hub = RemoteHub {
+            name: "a".into(),
+            is_stale: AtomicBool::new(false),
+        };
+        Some(Arc::new(RemoteTopic {
+            hub: Arc::new(hub),
+            value: value.into(),
+            tag: None,
+            time_ns: 1,
+            receive_time_ns: 2,
+            sequence: 3,
+        }))
+    }
+
+    fn names(mount: &dyn Mount) -> Vec<Vec<u8>> {
+        let mut names = Vec::new();
+        for position in 0..mount.len() {
+            let mut name = Vec::new();
+            if mount.name(position, &mut name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    #[test]
+    fn topics_come_and_go_and_keep_their_positions() {
+        let board = RemoteBoard::new(vec![(b"live:".to_vec(), None), (Vec::new(), None)]);
+        let keys: Arc<dyn SharedKeys> = Arc::new(Open(AtomicBool::new(true)));
+        board.join(Arc::downgrade(&keys));
+        let mount = board.mounts().next().unwrap();
+        let [one, two, three] = [b"live:1", b"live:2", b"live:3"].map(|name| Arc::from(&name[..]));
+        for name in [&one, &two] {
+            assert!(board.put(name, topic(b"x")));
+        }
+        assert!(board.put(&one, None) && !board.put(&one, None));
+        assert!(!mount.claims(b"live:1") && mount.claims(b"live:2"));
+        assert_eq!((mount.len(), mount.count()), (2, 1));
+        assert_eq!(names(&*mount), [b"live:2"]);
+        assert!(board.put(&three, topic(b"y")));
+        assert_eq!(names(&*mount), [b"live:3", b"live:2"]);
+        assert!(!board.put(&Arc::from(&b"other"[..]), topic(b"z")));
+    }
+
+    #[test]
+    fn a_board_is_closed_while_keys_are_loaded_or_a_masters() {
+        let board = RemoteBoard::new(vec![(b"live:".to_vec(), None)]);
+        let mount = board.mounts().next().unwrap();
+        board.put(&Arc::from(&b"live:1"[..]), topic(b"x"));
+        assert!(!mount.claims(b"live:1"), "there are no keys yet");
+        let open = Arc::new(Open(AtomicBool::new(true)));
+        let keys: Arc<dyn SharedKeys> = open.clone();
+        board.join(Arc::downgrade(&keys));
+        assert!(mount.claims(b"live:1"));
+        open.0.store(false, Ordering::Relaxed);
+        assert!(!mount.claims(b"live:1") && names(&*mount).is_empty());
+    }
+
+    #[test]
+    fn a_value_that_looks_like_a_removal_is_published_with_a_space() {
+        let board = RemoteBoard::new(vec![(b"live:".to_vec(), None)]);
+        let keys: Arc<dyn SharedKeys> = Arc::new(Open(AtomicBool::new(true)));
+        board.join(Arc::downgrade(&keys));
+        board.put(&Arc::from(&b"live:1"[..]), topic(GONE));
+        let mount = board.mounts().next().unwrap();
+        let (mut published, mut bare) = (Vec::new(), Vec::new());
+        assert!(mount.publish(b"live:1", &mut published));
+        assert_eq!(published, [GONE, b" "].concat());
+        assert_eq!(mount.bare(b"live:1", &mut bare), Bare::Text);
+        assert_eq!(bare, GONE);
+    }
+}
