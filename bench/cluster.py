@@ -154,6 +154,8 @@ def throughput(site, options):
     for edge in edges:
         await_that(lambda: figure(edge, "cluster_source0", "current") == "1", "an edge is current")
     await_that(lambda: int(figure(owner, "cluster_own", "snapshots") or 0) > 0, "a snapshot")
+    enough = 3 * options.symbols
+    await_that(lambda: int(figure(owner, "cluster_own", "sequence")) > enough, "each symbol")
     time.sleep(2)
     net = ("cluster", "nats")
 

@@ -3,7 +3,8 @@
 import time
 from pathlib import Path
 
-from nats_servers import can_mount, go_on, leader, pause
+from nats_servers import are_whole, can_mount, go_on, leader, pause
+from support import eventually
 
 STOP_S = 15
 LOG_STREAM = "TW_tests_LOG_nasdaq"
@@ -152,7 +153,15 @@ def cut_off_a_server(site):
     cut(site, links, site.random.uniform(1, 12))
 
 
+def await_all_copies(site, patience_s=60):
+    """Waits until a server may lose its copies: no other lacks any."""
+    streams = [LOG_STREAM, "TW_tests_SNAP_nasdaq", "KV_TW_tests"]
+    whole = lambda: all(are_whole(site.servers, stream) for stream in streams)  # noqa: E731
+    eventually(whole, f"all copies of {streams}", patience_s)
+
+
 def empty_a_disk(site):
+    await_all_copies(site)
     server = a_server(site)
     server.kill()
     server.empty_disk()
@@ -162,6 +171,7 @@ def empty_a_disk(site):
 
 def fill_a_disk(site):
     """The operator makes room, and starts the server again."""
+    await_all_copies(site)
     server = site.random.choice([a_server, the_leader])(site)
     server.fill_disk()
     site.tick(500)
@@ -175,6 +185,7 @@ def fill_a_disk(site):
 
 def fill_a_small_disk(site):
     """What the server has got meanwhile is lost when the operator gives it its old disk."""
+    await_all_copies(site)
     server = a_server(site)
     server.kill()
     server.start(on_small_disk=True)
@@ -189,6 +200,7 @@ def fill_a_small_disk(site):
 
 
 def flip_a_byte(site):
+    await_all_copies(site)
     server = a_server(site)
     server.kill()
     file = site.random.choice(server.files())
@@ -200,9 +212,10 @@ def flip_a_byte(site):
     site.tick(200)
     try:
         server.start()
+        await_all_copies(site, 20)
     except AssertionError:
-        # It refuses what it has. Its operator empties the disk.
-        print("    the server does not start")
+        # It refuses what it has, all or one stream. Its operator empties the disk.
+        print("    the server does not recover")
         server.kill()
         server.empty_disk()
         server.start()
