@@ -201,11 +201,11 @@ def test_a_second_relay_takes_over_from_the_first(hub_at):
 
 
 def test_a_relayed_source_is_not_relayed_back(hub_at):
-    owner = hub_at("newyork", "owner", source="nasdaq")
+    owner = hub_at("newyork", "owner", source="nasdaq", receive=[])
     publisher = Publisher(owner, "ONE")
     publisher.trade(1, 10, 5)
     owns(owner)
-    hub_at("newyork", "relay", relay=TO_LONDON)
+    hub_at("newyork", "relay", relay=TO_LONDON, receive=["nasdaq"])
     back = {"source": "nasdaq", "cluster": "newyork", "domain": "newyork", "as": "echo"}
     london = hub_at("london", "london", relay=back)
     wait_for(london, "md:ONE", last=10, stale=0)
@@ -231,3 +231,26 @@ def test_the_owner_itself_may_relay_its_source(hub_at):
     wait_for(edge, "md:ONE", last=10, volume=5, stale=0)
     publisher.trade(1, 11, 1)
     wait_for(edge, "md:ONE", last=11, volume=6, stale=0)
+
+
+def test_a_second_source_of_a_symbol_at_the_relay_hub_does_not_stop_the_first(hub_at):
+    owner = hub_at("newyork", "owner", source="nasdaq", receive=[])
+    publisher = Publisher(owner, "ONE")
+    publisher.trade(1, 10, 5)
+    owns(owner)
+    relay = hub_at("newyork", "relay", relay=TO_LONDON)
+    edge = hub_at("london", "edge")
+    wait_for(edge, "md:ONE", last=10, volume=5, stale=0)
+    # The relay hub has one symbol with two venues now, London still has one.
+    other = hub_at("newyork", "other", source="nyse", receive=[])
+    Publisher(other, "ONE", session=79, venue=b"XNYS").trade(1, 20, 3)
+    wait_for(relay, "md:ONE@XNYS", last=20, volume=3)
+    publisher.trade(1, 11, 1)
+    wait_for(relay, "md:ONE@XNAS", last=11, volume=6)
+    wait_for(edge, "md:ONE", last=11, volume=6, venue="XNAS", stale=0)
+    # The same of a relay that begins then.
+    hub_at("newyork", "late", relay=TO_LONDON | {"as": "again"})
+    there = hub_at("london", "there", receive=["again"])
+    wait_for(there, "md:ONE", last=11, volume=6, venue="XNAS", stale=0)
+    publisher.trade(1, 12, 1)
+    wait_for(there, "md:ONE", last=12, volume=7, stale=0)

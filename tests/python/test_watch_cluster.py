@@ -59,6 +59,6 @@ def test_sources_of_former_owners_have_few_lines_and_make_room(
     Publisher(owner, "ONE").trade(1, 10, 5)
     wait_for(edge, "md:ONE", last=10, volume=5, stale=0)
     # What is heard comes first.
-    assert figures(edge, "cluster_source0")["name"] == "nasdaq"
+    eventually(lambda: figures(edge, "cluster_source0")["name"] == "nasdaq", "it comes first")
     assert edge.info("cluster")["cluster_sources"] == 1_024
     client.close()
