@@ -417,6 +417,7 @@ mod tests {
     use super::*;
     use crate::ingest::Ingest;
     use crate::market::MarketConfig;
+    use tidewire_feed::client::Sink;
     use tidewire_feed::wire::{Name, PatternText, Trade};
 
     const SOURCE: u32 = 1 << 31 | 3;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use tidewire_cluster::{EdgeEvent, EdgeOutput};
+use tidewire_cluster::{Edge, EdgeEvent, EdgeOutput};
 use tidewire_feed::client::{Client, ClientConfig, Side, Sink};
 use tidewire_feed::server::Steps;
 use tidewire_feed::wire::ClientName;
@@ -25,6 +25,8 @@ use tidewire_retry::Seldom;
 
 /// Sources that a hub receives at most.
 const SOURCES_MAX: usize = 1_024;
+/// Bytes of early frames that a hub keeps at most, of all sources together.
+const KEPT_BYTES_MAX: usize = 256 << 20;
 
 /// The receiving side.
 pub(super) struct Incoming {
@@ -108,7 +110,12 @@ impl Incoming {
 
     /// Does what is due, and applies what has come.
     pub(super) fn turn(&mut self, (link, requests): (&Link, &mut Requests), now_ns: u64) {
+        let edges = self.sources.values().map(|remote| &remote.follower.edge);
+        let kept: usize = edges.map(Edge::kept_bytes).sum();
+        let room = KEPT_BYTES_MAX.saturating_sub(kept);
         for (name, remote) in &mut self.sources {
+            let own = remote.follower.edge.kept_bytes();
+            remote.follower.edge.limit_kept_bytes(own + room);
             if now_ns >= remote.follower.edge.deadline_ns() {
                 remote.follower.edge.handle_timeout(now_ns);
             }

@@ -482,14 +482,14 @@ impl Outgoing {
             {
                 owner.log_end(*question, *last_sequence, None);
             }
-            (Request::PageCount(of, expected), Answer::Count(count)) if *of == epoch => {
-                if count < expected {
-                    warn!(
-                        source,
-                        count, expected, "the snapshot has lost pages; writing all again"
-                    );
-                    owner.rewrite_snapshot();
-                }
+            (Request::PageCount(of, expected), Answer::Count(count))
+                if *of == epoch && count < expected =>
+            {
+                warn!(
+                    source,
+                    count, expected, "the snapshot has lost pages; writing all again"
+                );
+                owner.rewrite_snapshot();
             }
             (Request::LogEnd(of, _), _) if *of == epoch => owner.log_end_failed(now_ns),
             _ => {}
