@@ -82,7 +82,10 @@ pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer 
         max_messages: -1,
         max_consumers: -1,
         max_message_size: -1,
-        discard: DiscardPolicy::Old,
+        discard: match settings.refuses_when_full {
+            true => DiscardPolicy::New,
+            false => DiscardPolicy::Old,
+        },
         duplicate_window: settings.repeated_within,
         storage: match settings.in_memory {
             true => StorageType::Memory,
