@@ -182,10 +182,12 @@ impl Outbox {
         self.held = kept;
     }
 
-    /// Discards what is held back at a gate, and everything after it. Returns false if nothing is.
-    pub(crate) fn discard_held(&mut self, gate: Gate) -> bool {
+    /// Discards what is held back at a gate until `least` or a greater number, and everything after
+    /// it. Returns false if nothing is. `least` is at least 1.
+    pub(crate) fn discard_held(&mut self, gate: Gate, least: u64) -> bool {
+        debug_assert!(least > 0, "0 stands for an open gate");
         let mut held = self.held.iter();
-        let Some(at) = held.position(|held| held.until[gate as usize] > 0) else {
+        let Some(at) = held.position(|held| held.until[gate as usize] >= least) else {
             return false;
         };
         let kept = match at {

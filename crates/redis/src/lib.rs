@@ -96,6 +96,9 @@ mod pause;
 mod plain_write;
 pub use plain_write::Written;
 
+mod quorum;
+pub use quorum::{QuorumConfig, QuorumThread};
+
 mod rates;
 
 mod redis_conf;

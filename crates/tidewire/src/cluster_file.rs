@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use tidewire_market::{ClusterConfig, ClusterName};
 use tidewire_nats::{Credentials, Settings, TlsFiles};
+use tidewire_redis::QuorumConfig;
 
 use crate::config::{FilePlace, read_file};
 use crate::failure::Failure;
@@ -29,12 +30,56 @@ struct File {
     tls_ca: Option<PathBuf>,
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
+    durability: Option<String>,
+    keys: Option<String>,
+    keys_address: Option<String>,
 }
 
-/// Reads the file.
-pub(crate) fn read(path: &Path) -> Result<ClusterConfig, Failure> {
+/// Reads the file: the hub's place among others, and how its keys survive a machine, if they do.
+pub(crate) fn read(path: &Path) -> Result<(ClusterConfig, Option<QuorumConfig>), Failure> {
     let (file, place) = read_file::<File>(path)?;
-    let needed = |text: &str, name: &str| name_of(text, name, &place);
+    let cluster = cluster(&file, &place)?;
+    let quorum = quorum(&file, &place, &cluster)?;
+    Ok((cluster, quorum))
+}
+
+fn quorum(
+    file: &File,
+    place: &FilePlace,
+    cluster: &ClusterConfig,
+) -> Result<Option<QuorumConfig>, Failure> {
+    match file.durability.as_deref() {
+        Some("quorum") => {}
+        None | Some("local") => {
+            let unused = [("keys", &file.keys), ("keys-address", &file.keys_address)];
+            if let Some((name, _)) = unused.iter().find(|(_, value)| value.is_some()) {
+                let text = format!("{}: it needs durability = \"quorum\"", place.of(name));
+                return Err(Failure::usage(text));
+            }
+            return Ok(None);
+        }
+        Some(other) => {
+            let place = place.of("durability");
+            let text = format!("{place} = '{other}': \"quorum\" or \"local\" is expected");
+            return Err(Failure::usage(text));
+        }
+    }
+    let group = file.keys.as_deref().unwrap_or("main");
+    Ok(Some(QuorumConfig {
+        cluster: cluster.name.to_string(),
+        hub: cluster.hub.to_string(),
+        group: name_of(group, "keys", place)?.to_string(),
+        address: file.keys_address.clone().unwrap_or_default(),
+        link: Settings {
+            name: format!("{} keys", cluster.link.name),
+            ..cluster.link.clone()
+        },
+        replicas: cluster.replicas,
+    }))
+}
+
+fn cluster(file: &File, place: &FilePlace) -> Result<ClusterConfig, Failure> {
+    let needed = |text: &str, name: &str| name_of(text, name, place);
     let replicas = file.replicas.unwrap_or(1);
     if ![1, 3, 5].contains(&replicas) {
         let text = format!(
@@ -60,8 +105,8 @@ pub(crate) fn read(path: &Path) -> Result<ClusterConfig, Failure> {
         link: Settings {
             servers: file.servers.clone(),
             name: format!("tidewire {hub}"),
-            credentials: credentials(&file, &place)?,
-            tls: tls(&file, &place)?,
+            credentials: credentials(file, place)?,
+            tls: tls(file, place)?,
             ..Settings::default()
         },
         hub,
@@ -144,7 +189,9 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let config = read(&path);
         std::fs::remove_file(&path).unwrap();
-        config.map_err(|error| error.to_string())
+        config
+            .map(|(config, _)| config)
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -164,6 +211,11 @@ mod tests {
             ("cluster = 'a'\nhub = 'a'", "at least one is needed"),
             (&format!("{base}replicas = 2"), "1, 3 or 5 is expected"),
             (&format!("{base}sourc = 'x'"), "line 4"),
+            (
+                &format!("{base}durability = 'x'"),
+                "\"quorum\" or \"local\"",
+            ),
+            (&format!("{base}keys = 'x'"), "needs durability"),
             (&format!("{base}tls-cert = 'x'"), "tls-key is needed"),
             (&format!("{base}user = 'x'"), "password-file is needed"),
             (&format!("{base}user = 'x'\nnkey = 'y'"), "only one of"),

@@ -11,7 +11,7 @@ use tidewire_lane::{Endpoint, LaneConfig, Lanes, ListenError, Listener};
 use tidewire_market::{Cluster, Exchange, Inputs, LinesOut, Recorder};
 use tidewire_memory::HugePages;
 use tidewire_redis::ids::{DISABLE_THP, UNIXSOCKETPERM};
-use tidewire_redis::{Durability, watch_lanes};
+use tidewire_redis::{Durability, QuorumThread, watch_lanes};
 
 use crate::admin::Admin;
 use crate::config::{Config, RespPlace};
@@ -169,6 +169,7 @@ pub struct Server {
     recorder: Option<Recorder>,
     inputs: Inputs,
     cluster: Option<Cluster>,
+    quorum: Option<QuorumThread>,
 }
 
 impl Server {
@@ -212,6 +213,8 @@ impl Server {
             .map(|cluster| Cluster::start(&hub.market, cluster))
             .transpose()
             .map_err(|error| Failure::usage(format!("--cluster: {error}")))?;
+        let quorum = QuorumThread::start(&hub.server)
+            .map_err(|error| Failure::usage(format!("--cluster: keys: {error}")))?;
         let inputs = Inputs::start(&hub.market, &input_cores(config)).map_err(Failure::usage)?;
         let lanes = start_lanes(&hub, cores, "lane", listeners, Some(&resp), None)?;
         if let Some(admin) = admin {
@@ -225,6 +228,7 @@ impl Server {
             recorder,
             inputs,
             cluster,
+            quorum,
         })
     }
 
@@ -255,8 +259,9 @@ impl Server {
         // refused.
         hub.server.stop_listening();
         self.lanes.stop_for_good();
-        // What the lanes have taken is published, and the sources are given up.
+        // What the lanes have taken is published, and the sources and keys are given up.
         drop(self.cluster);
+        drop(self.quorum);
         if let Some(recorder) = self.recorder {
             recorder
                 .finish()
@@ -274,6 +279,7 @@ impl Server {
         drop(self.inputs);
         self.lanes.stop();
         drop(self.cluster);
+        drop(self.quorum);
         // The recorder still writes what it has received.
         if let Some(Err(error)) = self.recorder.map(Recorder::finish) {
             tracing::warn!(%error, "the recording has no end mark");

@@ -73,6 +73,11 @@ impl<'a> StreamApplier<'a> {
         self.held.clear();
     }
 
+    /// The database that the stream has selected.
+    pub(super) fn database(&self) -> usize {
+        self.database
+    }
+
     /// Executes the commands that are whole, and passes them on; returns how many bytes they are.
     /// A transaction counts as one. Ends early when the master is followed no more.
     pub(super) fn take(&mut self, input: &[u8]) -> Result<usize, ProtocolError> {
