@@ -529,4 +529,32 @@ mod tests {
             Flush::Broken
         );
     }
+
+    #[test]
+    fn what_is_held_at_a_gate_is_discarded_and_what_may_leave_stays() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut outbox = Outbox::default();
+        let body: Arc<[u8]> = vec![b'x'; SHARE_BYTES_MIN].into();
+        outbox.buffer().extend_from_slice(b"free ");
+        outbox.push_shared(&body);
+        outbox.hold(Gate::Lanes, 3);
+        outbox.buffer().extend_from_slice(b"early");
+        outbox.hold(Gate::Quorum, 10);
+        outbox.buffer().extend_from_slice(b"late");
+        outbox.hold(Gate::Quorum, 20);
+        assert!(!outbox.discard_held(Gate::Log, 1) && !outbox.discard_held(Gate::Quorum, 21));
+        assert!(outbox.discard_held(Gate::Quorum, 15));
+        assert_eq!(outbox.len(), 5 + SHARE_BYTES_MIN + 5);
+        assert!(outbox.discard_held(Gate::Quorum, 1));
+        assert_eq!(outbox.len(), 5 + SHARE_BYTES_MIN);
+        outbox.buffer().extend_from_slice(b"last");
+        outbox.release(Gate::Lanes, 3);
+        assert!(!outbox.is_holding());
+        let length = outbox.len();
+        let flushed = outbox.flush(ours.as_fd(), &mut FlushCount::default());
+        assert_eq!(flushed, Flush::Empty);
+        let mut received = vec![0; length];
+        theirs.read_exact(&mut received).unwrap();
+        assert!(received.starts_with(b"free xxx") && received.ends_with(b"xxxlast"));
+    }
 }

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::inbox::Inbox;
 use crate::settings::{Settings, StreamSettings};
 use crate::work;
-use crate::{Fetching, Storing};
+use crate::{Fetching, Purging, Storing};
 
 /// Bytes of publications that wait for the servers. More are refused.
 pub(crate) const PUBLISHED_BYTES_MAX: usize = 16 << 20;
@@ -37,6 +37,7 @@ pub(crate) enum Command {
     Newest(u64, String, Option<String>),
     NewestOfEach(u64, String, Vec<String>),
     Fetch(u64, Fetching),
+    Purge(u64, Purging),
 }
 
 impl Link {
@@ -118,6 +119,11 @@ impl Link {
         self.give(Command::Fetch(tag, fetching));
     }
 
+    /// Removes messages from a stream. [`crate::Answer::Made`] says that they are gone.
+    pub fn purge(&self, tag: u64, purging: Purging) {
+        self.give(Command::Purge(tag, purging));
+    }
+
     fn give(&self, command: Command) {
         if let Some(commands) = &self.commands {
             // The thread ends only after this channel.
@@ -145,7 +151,8 @@ impl Command {
             | Self::Make(tag, _)
             | Self::Newest(tag, ..)
             | Self::NewestOfEach(tag, ..)
-            | Self::Fetch(tag, _) => Some(*tag),
+            | Self::Fetch(tag, _)
+            | Self::Purge(tag, _) => Some(*tag),
         }
     }
 }

@@ -11,7 +11,7 @@ use async_nats::{Client, HeaderMap, StatusCode};
 use futures_util::StreamExt;
 
 use crate::settings::StreamSettings;
-use crate::{Answer, Entry, Expectation, Fetching, Storing};
+use crate::{Answer, Entry, Expectation, Extent, Fetching, Purging, Storing};
 
 /// The header by which a publisher says what a stream's last sequence is.
 pub(crate) const EXPECTED_LAST_SEQUENCE: &str = "Nats-Expected-Last-Sequence";
@@ -96,6 +96,27 @@ pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer 
         ..Config::default()
     };
     match context.create_or_update_stream(config).await {
+        Ok(_) => Answer::Made,
+        Err(error) => Answer::Failed(error.to_string()),
+    }
+}
+
+/// Removes messages.
+pub(crate) async fn purge(context: &Context, purging: Purging) -> Answer {
+    let stream = match context.get_stream_no_info(&purging.stream).await {
+        Ok(stream) => stream,
+        Err(error) => return Answer::Failed(error.to_string()),
+    };
+    let mut purge = stream.purge();
+    if !purging.subject.is_empty() {
+        purge = purge.filter(purging.subject);
+    }
+    let purged = match purging.extent {
+        Extent::All => purge.await,
+        Extent::Before(sequence) => purge.sequence(sequence).await,
+        Extent::AllBut(count) => purge.keep(count).await,
+    };
+    match purged {
         Ok(_) => Answer::Made,
         Err(error) => Answer::Failed(error.to_string()),
     }

@@ -294,9 +294,9 @@ impl Server {
     pub(crate) fn role_refusal(&self, now_ms: i64) -> Option<Refusal> {
         let parameters = &self.parameters;
         if self.replication.master().is_some() {
-            return parameters
-                .read(REPLICA_READ_ONLY)
-                .then_some(Refusal::ReadOnly);
+            // A standby that was written to would not have what the others have.
+            let is_read_only = self.quorum.is_on() || parameters.read(REPLICA_READ_ONLY);
+            return is_read_only.then_some(Refusal::ReadOnly);
         }
         let are_too_few = self.replication.are_too_few(parameters, now_ms);
         are_too_few.then_some(Refusal::FewReplicas)

@@ -6,7 +6,9 @@
 //! without that line in its file, [`Mode::Off`] is all that a lane sees.
 
 mod lanes;
+mod snapshot;
 mod state;
+mod store;
 mod work;
 
 pub use work::QuorumThread;
@@ -31,6 +33,8 @@ pub struct QuorumConfig {
     pub link: Settings,
     /// Copies of the stream: 1, 3 or 5.
     pub replicas: usize,
+    /// Bytes of changes after which the primary stores a snapshot.
+    pub snapshot_bytes: u64,
 }
 
 impl QuorumConfig {
@@ -40,6 +44,22 @@ impl QuorumConfig {
 
     fn stream(&self) -> String {
         format!("TW_{}_KEYS_{}", self.cluster, self.group)
+    }
+
+    fn head_subject(&self) -> String {
+        format!("tw.{}.keysnap.{}.head", self.cluster, self.group)
+    }
+
+    fn part_subject(&self, number: u64) -> String {
+        format!("tw.{}.keysnap.{}.{number:016x}", self.cluster, self.group)
+    }
+
+    fn snapshot_subjects(&self) -> String {
+        format!("tw.{}.keysnap.{}.>", self.cluster, self.group)
+    }
+
+    fn snapshot_stream(&self) -> String {
+        format!("TW_{}_KEYSNAP_{}", self.cluster, self.group)
     }
 
     fn lease_subject(&self) -> String {

@@ -33,6 +33,7 @@ struct File {
     durability: Option<String>,
     keys: Option<String>,
     keys_address: Option<String>,
+    keys_snapshot_megabytes: Option<u64>,
 }
 
 /// Reads the file: the hub's place among others, and how its keys survive a machine, if they do.
@@ -75,6 +76,11 @@ fn quorum(
             ..cluster.link.clone()
         },
         replicas: cluster.replicas,
+        snapshot_bytes: file
+            .keys_snapshot_megabytes
+            .unwrap_or(SNAPSHOT_MEGABYTES)
+            .max(1)
+            << 20,
     }))
 }
 
@@ -174,6 +180,9 @@ fn tls(file: &File, place: &FilePlace) -> Result<TlsFiles, Failure> {
 const LOG_SECONDS: u64 = 600;
 /// How much the log keeps of a source, unless the file says otherwise.
 const LOG_MEGABYTES: u64 = 1_024;
+
+/// How many changes of keys there are between two snapshots, unless the file says otherwise.
+const SNAPSHOT_MEGABYTES: u64 = 256;
 
 #[cfg(test)]
 mod tests {

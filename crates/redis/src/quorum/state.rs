@@ -76,6 +76,7 @@ pub(super) struct ShownQuorum {
     pub(super) reigns: u64,
     pub(super) deposed: u64,
     pub(super) stalls: u64,
+    pub(super) snapshot: u64,
     pub(super) fault: String,
     pub(super) last_error: String,
 }
@@ -169,6 +170,14 @@ impl Quorum {
         }
     }
 
+    /// What keeps this hub from answering for its keys.
+    pub(crate) fn missing(&self) -> Option<String> {
+        match self.mode() {
+            Mode::Off | Mode::Standby | Mode::Primary => None,
+            other => Some(format!("keys of the cluster: {}", other.name())),
+        }
+    }
+
     /// Tells the thread that the log has grown.
     pub(super) fn tell(&self, end: u64) {
         if self.told.swap(end, Ordering::AcqRel) < end
@@ -211,8 +220,9 @@ impl Quorum {
         }
         let _ = write!(
             text,
-            ",primary={},reigns={},deposed={},stalls={},stalled={}",
+            ",primary={},snapshot={},reigns={},deposed={},stalls={},stalled={}",
             shown.primary,
+            shown.snapshot,
             shown.reigns,
             shown.deposed,
             shown.stalls,

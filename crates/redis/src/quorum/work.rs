@@ -11,7 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidewire_cluster::keys::frame::{ADDRESS_LENGTH_MAX, HEADER_LENGTH};
 use tidewire_cluster::keys::{
-    KeysAction, KeysConfig, KeysEvent, KeysHeader, KeysMember, KeysPosition, KeysRole, Outcome,
+    KeysAction, KeysConfig, KeysEvent, KeysFault, KeysHeader, KeysMember, KeysPosition, KeysRole,
+    Outcome,
 };
 use tidewire_cluster::{Entry, LeaseAction};
 use tidewire_lane::{monotonic_ns, unguessable_word};
@@ -19,6 +20,7 @@ use tidewire_nats::{Answer, Event, Expectation, Fetching, Inbox, Link, Storing, 
 use tracing::{error, info, warn};
 
 use super::QuorumConfig;
+use super::snapshot;
 use super::state::{Mode, STALL_SECONDS};
 use crate::attention::Obstacles;
 use crate::server::Server;
@@ -34,6 +36,8 @@ const END_NS_MAX: u64 = 1_000_000_000;
 /// Messages that are read at once, and their bytes.
 const FETCHED_MAX: usize = 1_000;
 const FETCHED_BYTES_MAX: usize = 4 << 20;
+/// Time from a snapshot that failed to the next.
+const SNAPSHOT_RETRY_NS: u64 = 60_000_000_000;
 const STALL_NS: u64 = STALL_SECONDS * 1_000_000_000;
 
 /// The thread. Dropping it gives the lease back, so that another hub takes over.
@@ -124,6 +128,14 @@ struct Work {
     /// What was acknowledged when it was looked at last, and since when it is that.
     progress: (u64, u64),
     message: Vec<u8>,
+    /// Whether the keys of a snapshot are here, or there is none.
+    is_loaded: bool,
+    /// Offset of the newest snapshot, and when the next may be made.
+    snapshot: (u64, u64),
+    snapshot_job: Option<JoinHandle<Result<u64, String>>>,
+    /// How often a snapshot was loaded because the stream had been trimmed.
+    snapshot_reads: u32,
+    seed: [u8; 12],
 }
 
 impl Work {
@@ -157,6 +169,11 @@ impl Work {
             database: 0,
             progress: (0, now_ns),
             message: Vec::new(),
+            is_loaded: false,
+            snapshot: (0, now_ns),
+            snapshot_job: None,
+            snapshot_reads: 0,
+            seed,
         }
     }
 
@@ -186,6 +203,7 @@ impl Work {
         let now_ns = monotonic_ns();
         match self.streams {
             Streams::Due(at_ns) if now_ns >= at_ns => self.make_streams(),
+            Streams::Made if !self.is_loaded => self.begin(),
             Streams::Made => {
                 let end = self.server.replication.log_end(&self.server);
                 self.member.handle_timeout(end, now_ns);
@@ -196,6 +214,79 @@ impl Work {
         self.perform();
         self.tell_lanes();
         self.show();
+        self.follow_snapshots();
+    }
+
+    /// Begins with the newest snapshot, or with the beginning of the stream.
+    fn begin(&mut self) {
+        if let Some(position) = self.load_snapshot() {
+            let now_ns = monotonic_ns();
+            self.requests.clear();
+            self.member = KeysMember::new(KeysConfig::of(self.seed), position, now_ns);
+            self.is_loaded = true;
+        }
+    }
+
+    /// Returns where the stream is to be read on. `None` if the hub ends first.
+    fn load_snapshot(&mut self) -> Option<KeysPosition> {
+        while !self.is_stopped.load(Ordering::Acquire) {
+            match snapshot::load(&self.server, &self.config, &self.is_stopped) {
+                Ok(head) => {
+                    let head = head.unwrap_or_default();
+                    self.database = head.database as usize;
+                    self.snapshot.0 = head.offset;
+                    self.server
+                        .quorum
+                        .durable
+                        .store(head.offset, Ordering::SeqCst);
+                    return Some(head.position());
+                }
+                Err(text) => {
+                    let answer = Answer::Failed(text);
+                    self.note_error("the snapshots cannot be read", &answer);
+                    std::thread::sleep(WAIT_MAX);
+                }
+            }
+        }
+        None
+    }
+
+    /// Stores a snapshot when enough was changed since the last one.
+    fn follow_snapshots(&mut self) {
+        let now_ns = monotonic_ns();
+        if let Some(job) = self.snapshot_job.take_if(|job| job.is_finished()) {
+            match job.join() {
+                Ok(Ok(offset)) => {
+                    self.snapshot.0 = offset;
+                    self.server.quorum.shown.lock().snapshot = offset;
+                }
+                Ok(Err(text)) => {
+                    self.note_error("a snapshot cannot be stored", &Answer::Failed(text));
+                    self.snapshot.1 = now_ns + SNAPSHOT_RETRY_NS;
+                }
+                Err(_) => self.snapshot.1 = u64::MAX,
+            }
+        }
+        let position = self.member.figures().position;
+        let is_due = position.whole.saturating_sub(self.snapshot.0) >= self.config.snapshot_bytes
+            && now_ns >= self.snapshot.1
+            && self.snapshot_job.is_none()
+            && self.server.quorum.mode() == Mode::Primary;
+        if !is_due {
+            return;
+        }
+        let (server, config) = (self.server.clone(), self.config.clone());
+        let is_stopped = self.is_stopped.clone();
+        let job = std::thread::Builder::new()
+            .name("keys-snapshot".to_owned())
+            .spawn(move || snapshot::save(&server, &config, position, is_stopped));
+        match job {
+            Ok(job) => self.snapshot_job = Some(job),
+            Err(error) => {
+                warn!(%error, "keys: no thread for a snapshot");
+                self.snapshot.1 = now_ns + SNAPSHOT_RETRY_NS;
+            }
+        }
     }
 
     /// Gives what the stream has not acknowledged a moment, and the lease back.
@@ -215,6 +306,9 @@ impl Work {
         self.server.quorum.set_mode(&self.server, Mode::Suspended);
         self.member.end();
         self.perform();
+        if let Some(job) = self.snapshot_job.take() {
+            let _ = job.join();
+        }
     }
 
     fn open(&mut self, request: Request) -> u64 {
@@ -240,6 +334,13 @@ impl Work {
                 per_subject_max: Some(1),
                 age_max: LEASE_AGE,
                 repeated_within: LEASE_AGE,
+                ..StreamSettings::default()
+            },
+            StreamSettings {
+                name: config.snapshot_stream(),
+                subjects: vec![config.snapshot_subjects()],
+                replicas: config.replicas,
+                refuses_when_full: true,
                 ..StreamSettings::default()
             },
         ];
@@ -446,6 +547,9 @@ impl Work {
         while let Some(event) = self.member.next_event() {
             let server = self.server.clone();
             let replication = &server.replication;
+            if server.quorum.mode() == Mode::Failed {
+                continue;
+            }
             match event {
                 KeysEvent::Apply { bytes, end } => self.apply(&bytes, end),
                 KeysEvent::Reign { history, address } => {
@@ -463,6 +567,7 @@ impl Work {
                 }
                 KeysEvent::Resumed => self.begin_serving(),
                 KeysEvent::Deposed => self.deposed(),
+                KeysEvent::Failed(KeysFault::Hole { .. }) if self.may_reload() => self.reload(),
                 KeysEvent::Failed(fault) => self.fail(&fault.to_string()),
             }
         }
@@ -511,8 +616,29 @@ impl Work {
         }
         quorum.durable.store(0, Ordering::SeqCst);
         quorum.told.store(0, Ordering::SeqCst);
-        self.database = 0;
-        self.member.restart(KeysPosition::default(), monotonic_ns());
+        if let Some(position) = self.load_snapshot() {
+            self.member.restart(position, monotonic_ns());
+        }
+    }
+
+    /// Whether the part of the stream that is missing may be in a snapshot: this hub was behind
+    /// when the stream was trimmed.
+    fn may_reload(&self) -> bool {
+        matches!(self.server.quorum.mode(), Mode::Loading | Mode::Standby)
+            && self.snapshot_reads < 3
+    }
+
+    /// A standby begins again with the newest snapshot.
+    fn reload(&mut self) {
+        warn!("keys: the stream was trimmed before this hub had read it: it loads a snapshot");
+        self.snapshot_reads += 1;
+        let (server, is_stopped) = (self.server.clone(), self.is_stopped.clone());
+        server.quorum.set_mode(&server, Mode::Loading);
+        let is_over = || is_stopped.load(Ordering::Acquire);
+        if server.replication.leave_primary(&server, is_over) {
+            server.quorum.durable.store(0, Ordering::SeqCst);
+            self.begin();
+        }
     }
 
     fn fail(&mut self, text: &str) {

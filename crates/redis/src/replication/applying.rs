@@ -255,6 +255,10 @@ impl<'a> StreamApplier<'a> {
         if name == LIVE_CHANNEL {
             return self.made_live.push(payload.into());
         }
+        if self.master.is_replacing() {
+            // A message of a time that is over: the stream of a quorum is read from a snapshot on.
+            return;
+        }
         if origin == Origin::Channel
             && let Some(text) = self.server.publish_refusal(name, locked)
         {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::Audience;
+use tidewire_keyspace::{Audience, FileReader, FileRecord, LoadOptions, Snapshot, SnapshotOptions};
 use tracing::info;
 
 use super::applying::StreamApplier;
@@ -55,6 +55,88 @@ impl Replication {
             true => Ok(applier.database()),
             false => Err("a unit of the primary's log is not whole".to_owned()),
         }
+    }
+
+    /// Loads all keys from a file's parts, which `next_part` gives in their order. The stream goes
+    /// on at this offset, with this database selected. If it fails, no key is left.
+    pub(crate) fn load_parts(
+        &self,
+        server: &Server,
+        (offset, database): (u64, usize),
+        next_part: impl FnMut() -> Result<Option<Vec<u8>>, String>,
+    ) -> Result<(), String> {
+        let stream = self.hold_stream();
+        server.keyspace.set_loading(true);
+        let loaded = self.read_parts(server, next_part);
+        if loaded.is_err() {
+            server.keyspace.clear(&mut LiveObserver(server));
+            server.scripting.libraries.flush();
+        }
+        server.keyspace.set_loading(false);
+        if loaded.is_ok() {
+            self.restart_stream(server, offset, database);
+        }
+        drop(stream);
+        loaded
+    }
+
+    fn read_parts(
+        &self,
+        server: &Server,
+        mut next_part: impl FnMut() -> Result<Option<Vec<u8>>, String>,
+    ) -> Result<(), String> {
+        let master = self.master().ok_or("this hub is the primary")?;
+        let mut applier = StreamApplier::new(server, &master);
+        let mut reader = FileReader::new(true);
+        let options = LoadOptions {
+            // What has expired goes when the primary says so.
+            drops_expired: false,
+            replaces: true,
+            now_ms: unix_ms(),
+        };
+        loop {
+            while let Some(record) = reader.next_record().map_err(|error| error.to_string())? {
+                match record {
+                    FileRecord::Key(record) => {
+                        let loaded = server.keyspace.load(&record, options);
+                        loaded.map_err(|error| error.to_string())?;
+                    }
+                    FileRecord::Library(code) => applier.load_library(&code, true),
+                    FileRecord::End => return Ok(()),
+                    _ => {}
+                }
+            }
+            match next_part()? {
+                Some(part) => reader.push(&part),
+                None => reader.finish(),
+            }
+        }
+    }
+
+    /// Begins a snapshot of all keys. `None` while another one is made.
+    pub(crate) fn begin_snapshot<'a>(
+        &self,
+        server: &'a Server,
+    ) -> Option<(Snapshot<'a>, u64, usize)> {
+        let options = SnapshotOptions {
+            version: server.parameters.file_version().fitting(),
+            compresses: true,
+            checks: true,
+            aux: Vec::new(),
+            libraries: Vec::new(),
+            usage: server.parameters.told_usage(),
+            now_ms: unix_ms(),
+        };
+        let stream = self.hold_stream();
+        let begun = server.keyspace.begin_snapshot(options, || {
+            let libraries = server.scripting.libraries.current();
+            (self.position(server), libraries)
+        });
+        drop(stream);
+        let (mut snapshot, (position, libraries)) = begun?;
+        let position = position?;
+        snapshot.set_libraries(libraries.texts());
+        Some((snapshot, position.offset, position.database))
     }
 
     /// All keys have come: clients may read them.
