@@ -8,8 +8,68 @@ use tidewire_feed::wire::TOPIC_VALUE_LENGTH_MAX;
 use crate::edge::{Edge, EdgeAction, EdgeConfig, EdgeEvent, EdgeOutput};
 use crate::frame::{Frame, FrameHeader, HEADER_LENGTH, checksum};
 use crate::head::Head;
+use crate::keys::{self, KeysAction, KeysConfig, KeysMember, KeysPosition, Outcome};
+use crate::lease::LeaseAction;
 use crate::owner::{Owner, OwnerConfig};
 use crate::topics::{TopicClient, TopicEvent};
+
+/// Reads messages of the stream KEYS, each behind its length in 4 bytes, unchanged and with correct
+/// checksums, as a standby and as a primary.
+pub fn fuzz_keys_frame(data: &[u8]) {
+    for repairs in [false, true] {
+        let mut position = KeysPosition::default();
+        let mut member = KeysMember::new(KeysConfig::of([1; 12]), position, 0);
+        let (mut sequence, mut rest) = (0, data);
+        member.handle_timeout(0, 0);
+        while let Some((length, after)) = rest.split_first_chunk::<4>() {
+            let length = u32::from_le_bytes(*length) as usize;
+            let (bytes, after) = after.split_at(length.min(after.len()));
+            rest = after;
+            let mut message = bytes.to_vec();
+            if repairs && message.len() >= keys::frame::HEADER_LENGTH {
+                repair_keys(&mut message);
+            }
+            sequence += 1;
+            let before = position;
+            match position.read(sequence, &message) {
+                Ok(_) => assert!(position.whole >= before.whole, "what counts never shrinks"),
+                Err(_) => assert_eq!(position, before, "an error changes nothing"),
+            }
+            follow_keys(&mut member, &message, sequence);
+        }
+    }
+}
+
+fn repair_keys(message: &mut [u8]) {
+    let length = message.len() - keys::frame::HEADER_LENGTH;
+    message[0..2].copy_from_slice(&keys::frame::MAGIC.to_le_bytes());
+    message[2] = keys::frame::VERSION;
+    message[4..8].fill(0);
+    message[24..28].copy_from_slice(&(length as u32).to_le_bytes());
+    let checksum = crc32c::crc32c(message);
+    message[4..8].copy_from_slice(&checksum.to_le_bytes());
+}
+
+fn follow_keys(member: &mut KeysMember, message: &[u8], sequence: u64) {
+    let now_ns = sequence * 100_000_000;
+    member.handle_timeout(0, now_ns);
+    while let Some(action) = member.next_action() {
+        match action {
+            KeysAction::AskEnd { request } => member.ends_at(request, sequence, now_ns),
+            KeysAction::Fetch { request, .. } => {
+                member.fetched(request, [(sequence, message)], now_ns);
+            }
+            KeysAction::Append { request, .. } | KeysAction::Fence { request, .. } => {
+                member.stored(request, Outcome::Stored(sequence + 1), now_ns);
+            }
+            KeysAction::Lease(LeaseAction::Create { request }) => {
+                member.lease().written(request, sequence, now_ns);
+            }
+            KeysAction::Lease(_) => {}
+        }
+    }
+    while member.next_event().is_some() {}
+}
 
 /// Reads frames, each behind its length in 4 bytes, on all ways into an edge and an owner,
 /// unchanged and with correct checksums.

@@ -286,6 +286,11 @@ impl Lease {
         self.epoch.filter(|_| now_ns < self.held_until_ns)
     }
 
+    /// Returns until when this hub may act as the owner, if [`Lease::epoch`] says that it is.
+    pub fn held_until_ns(&self) -> u64 {
+        self.held_until_ns
+    }
+
     /// Returns the next thing to do.
     pub fn next_action(&mut self) -> Option<LeaseAction> {
         self.actions.pop_front()

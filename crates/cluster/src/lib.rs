@@ -10,6 +10,7 @@
 //! | [`edge`] | the receiving side: one [`Edge`] per source and shard |
 //! | [`topics`] | topics beyond market data: those of a hub, and what an edge makes of them |
 //! | [`lease`] | which of several hubs owns a source |
+//! | [`keys`] | keys that survive a machine: the stream KEYS and a hub's part in it |
 //! | [`fuzzing`] | entry functions for fuzzers |
 //!
 //! No module opens a socket, reads a clock or starts a thread: messages and times come in, actions
@@ -28,6 +29,7 @@ pub mod edge;
 pub mod frame;
 pub mod fuzzing;
 pub mod head;
+pub mod keys;
 pub mod lease;
 pub mod owner;
 pub mod reader;

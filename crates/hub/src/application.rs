@@ -520,6 +520,11 @@ impl Application for HubLane {
             None => self.take_input(context, id, input),
         };
         self.redis.end_input(id, told);
+        if let Some(Some(Session::Zmq(zmq))) = self.sessions.get(id.index())
+            && zmq.port() == Port::Router
+        {
+            self.redis.note_reader(id);
+        }
         consumed
     }
 

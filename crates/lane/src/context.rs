@@ -346,6 +346,29 @@ impl Context {
         self.release_held(Outbox::release_turns);
     }
 
+    /// Discards all output that is held back at a gate until `least` or a greater number, and
+    /// everything after it on the same connections. Each of them gets `last_words` in its place,
+    /// and is closed.
+    pub fn cut_held(&mut self, gate: Gate, least: u64, last_words: &[u8]) {
+        let mut holding = std::mem::take(&mut self.holding);
+        holding.retain(|&id| {
+            let Some(connection) = self.connection_mut(id) else {
+                return false;
+            };
+            if !connection.outbox.discard_held(gate, least) {
+                return true;
+            }
+            connection.outbox.buffer().extend_from_slice(last_words);
+            let still_holds = connection.outbox.is_holding();
+            if !std::mem::replace(&mut connection.dirty, true) {
+                self.dirty.push(id);
+            }
+            self.close_after_flush(id, CloseReason::Requested);
+            still_holds
+        });
+        self.holding.extend(holding);
+    }
+
     fn release_held(&mut self, release: impl Fn(&mut Outbox)) {
         let mut holding = std::mem::take(&mut self.holding);
         holding.retain(|&id| {

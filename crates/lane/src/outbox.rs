@@ -36,13 +36,18 @@ pub enum Gate {
     Log,
     /// The other lanes have seen a generation.
     Lanes,
+    /// A quorum of machines has a log up to an offset.
+    Quorum,
 }
+
+/// Number of gates.
+const GATES: usize = 3;
 
 /// Bytes that wait for a gate.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     /// The number that they wait for at each gate; 0 if the gate is open.
-    until: [u64; 2],
+    until: [u64; GATES],
     /// Bytes of the queue up to their end.
     bytes: usize,
     /// Whether they wait only because the output of a whole turn was held back.
@@ -135,7 +140,7 @@ impl Outbox {
         debug_assert!(before <= bytes, "more is held than there is");
         if before < bytes {
             let mut held = Held {
-                until: [0; 2],
+                until: [0; GATES],
                 bytes,
                 of_turn,
             };
@@ -158,7 +163,7 @@ impl Outbox {
                 *wanted = 0;
             }
         }
-        while let Some(held) = self.held.pop_front_if(|held| held.until == [0; 2]) {
+        while let Some(held) = self.held.pop_front_if(|held| held.until == [0; GATES]) {
             self.free = held.bytes;
         }
     }
@@ -175,6 +180,32 @@ impl Outbox {
             }
         }
         self.held = kept;
+    }
+
+    /// Discards what is held back at a gate until `least` or a greater number, and everything after
+    /// it. Returns false if nothing is. `least` is at least 1.
+    pub(crate) fn discard_held(&mut self, gate: Gate, least: u64) -> bool {
+        debug_assert!(least > 0, "0 stands for an open gate");
+        let mut held = self.held.iter();
+        let Some(at) = held.position(|held| held.until[gate as usize] >= least) else {
+            return false;
+        };
+        let kept = match at {
+            0 => self.free,
+            _ => self.held[at - 1].bytes,
+        };
+        self.held.truncate(at);
+        let mut bytes = Vec::with_capacity(kept);
+        let parts = self.sealed.iter().map(Part::bytes);
+        let mut skipped = self.sent;
+        for part in parts.chain([self.tail.as_slice()]) {
+            let part = &part[skipped..];
+            skipped = 0;
+            bytes.extend_from_slice(&part[..part.len().min(kept - bytes.len())]);
+        }
+        self.sealed.clear();
+        (self.sealed_bytes, self.sent, self.tail) = (0, 0, bytes);
+        true
     }
 
     /// Returns whether anything is held back.
@@ -497,5 +528,33 @@ mod tests {
             outbox.flush(ours.as_fd(), &mut FlushCount::default()),
             Flush::Broken
         );
+    }
+
+    #[test]
+    fn what_is_held_at_a_gate_is_discarded_and_what_may_leave_stays() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut outbox = Outbox::default();
+        let body: Arc<[u8]> = vec![b'x'; SHARE_BYTES_MIN].into();
+        outbox.buffer().extend_from_slice(b"free ");
+        outbox.push_shared(&body);
+        outbox.hold(Gate::Lanes, 3);
+        outbox.buffer().extend_from_slice(b"early");
+        outbox.hold(Gate::Quorum, 10);
+        outbox.buffer().extend_from_slice(b"late");
+        outbox.hold(Gate::Quorum, 20);
+        assert!(!outbox.discard_held(Gate::Log, 1) && !outbox.discard_held(Gate::Quorum, 21));
+        assert!(outbox.discard_held(Gate::Quorum, 15));
+        assert_eq!(outbox.len(), 5 + SHARE_BYTES_MIN + 5);
+        assert!(outbox.discard_held(Gate::Quorum, 1));
+        assert_eq!(outbox.len(), 5 + SHARE_BYTES_MIN);
+        outbox.buffer().extend_from_slice(b"last");
+        outbox.release(Gate::Lanes, 3);
+        assert!(!outbox.is_holding());
+        let length = outbox.len();
+        let flushed = outbox.flush(ours.as_fd(), &mut FlushCount::default());
+        assert_eq!(flushed, Flush::Empty);
+        let mut received = vec![0; length];
+        theirs.read_exact(&mut received).unwrap();
+        assert!(received.starts_with(b"free xxx") && received.ends_with(b"xxxlast"));
     }
 }

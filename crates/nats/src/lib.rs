@@ -147,3 +147,26 @@ pub struct Fetching {
     /// Maximum bytes of all messages.
     pub bytes_max: usize,
 }
+
+/// Messages to be removed.
+#[derive(Clone, Debug, Default)]
+pub struct Purging {
+    /// The stream.
+    pub stream: String,
+    /// Only messages of this subject; empty for all.
+    pub subject: String,
+    /// Which of them.
+    pub extent: Extent,
+}
+
+/// Which messages are removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// Every one.
+    #[default]
+    All,
+    /// Those before this sequence, which stays.
+    Before(u64),
+    /// All but so many, the newest.
+    AllBut(u64),
+}

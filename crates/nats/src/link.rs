@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::inbox::Inbox;
 use crate::settings::{Settings, StreamSettings};
 use crate::work;
-use crate::{Fetching, Storing};
+use crate::{Fetching, Purging, Storing};
 
 /// Bytes of publications that wait for the servers. More are refused.
 pub(crate) const PUBLISHED_BYTES_MAX: usize = 16 << 20;
@@ -38,6 +38,7 @@ pub(crate) enum Command {
     Count(u64, String),
     NewestOfEach(u64, String, Vec<String>),
     Fetch(u64, Fetching),
+    Purge(u64, Purging),
 }
 
 impl Link {
@@ -124,6 +125,11 @@ impl Link {
         self.give(Command::Fetch(tag, fetching));
     }
 
+    /// Removes messages from a stream. [`crate::Answer::Made`] says that they are gone.
+    pub fn purge(&self, tag: u64, purging: Purging) {
+        self.give(Command::Purge(tag, purging));
+    }
+
     fn give(&self, command: Command) {
         if let Some(commands) = &self.commands {
             // The thread ends only after this channel.
@@ -152,7 +158,8 @@ impl Command {
             | Self::Newest(tag, ..)
             | Self::Count(tag, _)
             | Self::NewestOfEach(tag, ..)
-            | Self::Fetch(tag, _) => Some(*tag),
+            | Self::Fetch(tag, _)
+            | Self::Purge(tag, _) => Some(*tag),
         }
     }
 }

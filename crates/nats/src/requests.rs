@@ -15,7 +15,7 @@ use async_nats::{Client, HeaderMap, StatusCode};
 use futures_util::StreamExt;
 
 use crate::settings::StreamSettings;
-use crate::{Answer, Entry, Expectation, Fetching, Storing};
+use crate::{Answer, Entry, Expectation, Extent, Fetching, Purging, Storing};
 
 /// The header by which a publisher says what a stream's last sequence is.
 pub(crate) const EXPECTED_LAST_SEQUENCE: &str = "Nats-Expected-Last-Sequence";
@@ -86,7 +86,10 @@ pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer 
         max_messages: -1,
         max_consumers: -1,
         max_message_size: -1,
-        discard: DiscardPolicy::Old,
+        discard: match settings.refuses_when_full {
+            true => DiscardPolicy::New,
+            false => DiscardPolicy::Old,
+        },
         duplicate_window: repeated_within(&settings),
         storage: match settings.in_memory {
             true => StorageType::Memory,
@@ -119,6 +122,27 @@ fn repeated_within(settings: &StreamSettings) -> Duration {
     match settings.age_max.is_zero() {
         true => settings.repeated_within,
         false => settings.repeated_within.min(settings.age_max),
+    }
+}
+
+/// Removes messages.
+pub(crate) async fn purge(context: &Context, purging: Purging) -> Answer {
+    let stream = match context.get_stream_no_info(&purging.stream).await {
+        Ok(stream) => stream,
+        Err(error) => return Answer::Failed(error.to_string()),
+    };
+    let mut purge = stream.purge();
+    if !purging.subject.is_empty() {
+        purge = purge.filter(purging.subject);
+    }
+    let purged = match purging.extent {
+        Extent::All => purge.await,
+        Extent::Before(sequence) => purge.sequence(sequence).await,
+        Extent::AllBut(count) => purge.keep(count).await,
+    };
+    match purged {
+        Ok(_) => Answer::Made,
+        Err(error) => Answer::Failed(error.to_string()),
     }
 }
 

@@ -88,6 +88,8 @@ pub struct StreamSettings {
     pub age_max: Duration,
     /// The oldest messages are dropped beyond these bytes; `None` for no limit.
     pub bytes_max: Option<u64>,
+    /// Whether a full stream refuses new messages. Otherwise it drops the oldest.
+    pub refuses_when_full: bool,
     /// How long ids of messages are remembered; at most as long as the messages.
     pub repeated_within: Duration,
     /// Whether it is kept in memory alone.
@@ -105,6 +107,7 @@ impl Default for StreamSettings {
             per_subject_max: None,
             age_max: Duration::ZERO,
             bytes_max: None,
+            refuses_when_full: false,
             repeated_within: Duration::from_secs(120),
             in_memory: false,
             first_sequence: None,

@@ -266,6 +266,10 @@ impl Worker {
                 let request = requests::newest_of_each(&subjects);
                 self.batch(tag, stream, request);
             }
+            Command::Purge(tag, purging) => {
+                let context = self.context.clone();
+                self.answer(tag, async move { requests::purge(&context, purging).await });
+            }
             Command::Fetch(tag, fetching) => {
                 let request = requests::fetch(&fetching);
                 self.batch(tag, fetching.stream, request);

@@ -38,6 +38,8 @@ impl Obstacles {
     pub(crate) const FOLLOWS: Self = Self(1 << 8);
     /// `maxmemory` is set.
     pub(crate) const MEMORY_LIMITED: Self = Self(1 << 9);
+    /// Other machines may have newer keys (`crate::quorum`).
+    pub(crate) const NOT_CURRENT: Self = Self(1 << 10);
     const SERVER: u64 = (1 << SESSION_SHIFT) - 1;
 
     /// The connection is about to end.
@@ -68,7 +70,8 @@ impl Obstacles {
             | Self::LOG_FAILED.0
             | Self::WANTS_REPLICAS.0
             | Self::FOLLOWS.0
-            | Self::MEMORY_LIMITED.0,
+            | Self::MEMORY_LIMITED.0
+            | Self::NOT_CURRENT.0,
     );
 
     #[inline]
@@ -221,6 +224,7 @@ mod tests {
             Obstacles::WANTS_REPLICAS,
             Obstacles::FOLLOWS,
             Obstacles::MEMORY_LIMITED,
+            Obstacles::NOT_CURRENT,
         ];
         let session = [
             Obstacles::CLOSING,
@@ -250,6 +254,6 @@ mod tests {
         let all = server.iter().chain(&session);
         let bits: u32 = all.clone().map(|one| one.0.count_ones()).sum();
         let joined = all.fold(0, |joined, one| joined | one.0);
-        assert_eq!((bits, joined.count_ones()), (18, 18));
+        assert_eq!((bits, joined.count_ones()), (19, 19));
     }
 }

@@ -6,6 +6,7 @@ use tidewire_files::Disk;
 use tidewire_lane::{TlsAcceptor, TlsConnector};
 
 use crate::background::Background;
+use crate::quorum::QuorumConfig;
 
 /// Limits and switches of the Redis server. Every queue has its bound here.
 #[derive(Clone, Debug)]
@@ -40,6 +41,8 @@ pub struct RedisConfig {
     pub connector: TlsConnector,
     /// Whether there are such links beside those to a master and of MIGRATE.
     pub has_tls_links: bool,
+    /// How keys survive a machine, if they are to.
+    pub quorum: Option<QuorumConfig>,
     /// Where snapshots and the append-only file are.
     pub disk: Disk,
     /// What loading, saving and the append-only file's thread run on.
@@ -64,6 +67,7 @@ impl Default for RedisConfig {
             has_tls_ports: false,
             connector: TlsConnector::default(),
             has_tls_links: false,
+            quorum: None,
             disk: Disk::default(),
             background: Background::default(),
         }

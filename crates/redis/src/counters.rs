@@ -48,7 +48,10 @@ pub const TABLE: &[Section<Redis>] = &[
     section("Debug", Shown::Never, lanes::DEBUG),
 ];
 
-const CLUSTER: &[Row] = &[Row::fixed("cluster_enabled", "0")];
+const CLUSTER: &[Row] = &[
+    Row::fixed("cluster_enabled", "0"),
+    Row::lines(|look, out| look.quorum.show(look, out)),
+];
 
 /// The Redis server as a source of counters.
 #[derive(Debug)]

@@ -117,11 +117,13 @@ pub enum Refusal {
     Stale,
     /// The connection ended while the message waited.
     Lost,
+    /// Other machines may have newer keys.
+    NotCurrent,
 }
 
 impl Refusal {
     /// All of them, in order.
-    pub const ALL: [Refusal; 12] = [
+    pub const ALL: [Refusal; 13] = [
         Refusal::Form,
         Refusal::Topic,
         Refusal::Reserved,
@@ -134,6 +136,7 @@ impl Refusal {
         Refusal::FewReplicas,
         Refusal::Stale,
         Refusal::Lost,
+        Refusal::NotCurrent,
     ];
 
     /// Its name in INFO and the metrics.
@@ -151,6 +154,7 @@ impl Refusal {
             Refusal::FewReplicas => "noreplicas",
             Refusal::Stale => "stale",
             Refusal::Lost => "lost",
+            Refusal::NotCurrent => "clusterdown",
         }
     }
 
@@ -171,6 +175,7 @@ impl Refusal {
                 "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
             }
             Refusal::Lost => "ERR the connection ended while the message waited",
+            Refusal::NotCurrent => "CLUSTERDOWN this hub has no lease for the keys",
         }
     }
 }
@@ -201,6 +206,12 @@ impl Server {
             return Some(Wait::Script);
         }
         self.load_wait()
+    }
+
+    /// Why keys may not be read now: other machines may have newer ones.
+    pub fn keys_refusal(&self) -> Option<String> {
+        let is_old = self.attention.has(Obstacles::NOT_CURRENT);
+        is_old.then(|| self.quorum.refusal_text())
     }
 
     /// Whether keys are being loaded, by a file or a master.
@@ -235,6 +246,9 @@ impl Server {
     }
 
     fn refusal(&self, context: &mut Context, request: &impl GatedRequest) -> Option<Refusal> {
+        if self.attention.has(Obstacles::NOT_CURRENT) && !request.runs_while_stale(self) {
+            return Some(Refusal::NotCurrent);
+        }
         if self.parameters.limits_memory()
             && self.make_room(context) == Room::Full
             && request.needs_memory(self)
@@ -263,6 +277,9 @@ impl Server {
 
     /// Why no key may be written because of files and roles, as a script's first write asks.
     pub(crate) fn write_refusal(&self, now_ms: i64) -> Option<Refusal> {
+        if self.attention.has(Obstacles::NOT_CURRENT) {
+            return Some(Refusal::NotCurrent);
+        }
         self.disk_refusal().or_else(|| self.role_refusal(now_ms))
     }
 
@@ -277,9 +294,9 @@ impl Server {
     pub(crate) fn role_refusal(&self, now_ms: i64) -> Option<Refusal> {
         let parameters = &self.parameters;
         if self.replication.master().is_some() {
-            return parameters
-                .read(REPLICA_READ_ONLY)
-                .then_some(Refusal::ReadOnly);
+            // A standby that was written to would not have what the others have.
+            let is_read_only = self.quorum.is_on() || parameters.read(REPLICA_READ_ONLY);
+            return is_read_only.then_some(Refusal::ReadOnly);
         }
         let are_too_few = self.replication.are_too_few(parameters, now_ms);
         are_too_few.then_some(Refusal::FewReplicas)

@@ -104,10 +104,19 @@ impl RedisLane {
         changes_told_here()
     }
 
-    /// The input was taken. If it changed keys, replies may have to wait for the append-only file.
+    /// The input was taken. If it changed keys, replies may have to wait for the append-only file;
+    /// in a quorum also if it only read.
     #[inline]
     pub fn end_input(&mut self, id: ConnectionId, told: u64) {
-        if changes_told_here() != told {
+        let is_reader = self.server.quorum.is_on() && self.sessions.serves(id);
+        if changes_told_here() != told || is_reader {
+            self.holding.writers.push(id);
+        }
+    }
+
+    /// A peer of another protocol has asked for keys.
+    pub fn note_reader(&mut self, id: ConnectionId) {
+        if self.server.quorum.is_on() {
             self.holding.writers.push(id);
         }
     }

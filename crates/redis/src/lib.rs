@@ -96,6 +96,11 @@ mod pause;
 mod plain_write;
 pub use plain_write::Written;
 
+mod quorum;
+pub use quorum::QuorumConfig;
+#[cfg(not(loom))]
+pub use quorum::QuorumThread;
+
 mod rates;
 
 mod redis_conf;

@@ -14,6 +14,7 @@ mod history;
 mod lane;
 mod master;
 mod migrating;
+mod quorum;
 mod replica;
 mod socket;
 pub(crate) mod state;
@@ -138,7 +139,7 @@ impl Replication {
         self.count.store(replicas.len(), Ordering::Release);
         drop(replicas);
         self.alone_since_ms.store(now_ms, Ordering::Relaxed);
-        self.trim(log_of(server), server.parameters.read(REPL_BACKLOG_SIZE));
+        self.trim(server, server.parameters.read(REPL_BACKLOG_SIZE));
     }
 
     /// CLIENT KILL: what is kept for a client that is a replica goes at once.
@@ -197,7 +198,7 @@ impl Replication {
         // A replica passes its master's stream on, PINGs and all, and keeps it for as long as it is
         // one.
         let is_master = self.master().is_none();
-        if is_master && self.count() == 0 {
+        if is_master && self.count() == 0 && !server.quorum.is_on() {
             return self.close_when_alone(server, now_ms);
         }
         let period_ms = server.parameters.read(REPL_PING_REPLICA_PERIOD) as i64 * 1_000;
@@ -205,7 +206,8 @@ impl Replication {
         // A replica that is to take over must come to the end.
         let is_ending = server.stop_asked.load(Ordering::Acquire);
         // The file that is saved last tells where the stream ends.
-        if is_due && is_master && !is_ending && !self.failover.is_on() {
+        let has_replicas = self.count() > 0 || !server.quorum.is_on();
+        if is_due && has_replicas && is_master && !is_ending && !self.failover.is_on() {
             self.pinged_ms.store(now_ms, Ordering::Relaxed);
             log.append_aside(&[b"PING"]);
         }
@@ -213,16 +215,20 @@ impl Replication {
         let limit = server.parameters.output_limit(ClientClass::Replica);
         log.set_limit(match limit.hard_bytes {
             0 => u64::MAX,
+            // Input is put off before it grows, and nothing of it may be dropped.
+            _ if server.quorum.is_on() => u64::MAX,
             hard_bytes => hard_bytes.max(backlog_bytes),
         });
-        self.trim(log, backlog_bytes);
+        self.trim(server, backlog_bytes);
     }
 
     /// Drops the part of the stream that no replica needs and that exceeds the backlog.
-    fn trim(&self, log: &Log, backlog_bytes: u64) {
+    fn trim(&self, server: &Server, backlog_bytes: u64) {
+        let log = log_of(server);
         let replicas = self.replicas.lock();
         let needed = replicas.iter().filter_map(|replica| replica.needed_from());
         let needed = needed.min().unwrap_or(u64::MAX);
+        let needed = needed.min(server.quorum.needed_from());
         debug_assert_eq!(
             self.count(),
             replicas.len(),
@@ -233,7 +239,7 @@ impl Replication {
 
     /// Trims the stream to `repl-backlog-size`: a replica can go on from there.
     pub(crate) fn trim_backlog(&self, server: &Server) {
-        self.trim(log_of(server), server.parameters.read(REPL_BACKLOG_SIZE));
+        self.trim(server, server.parameters.read(REPL_BACKLOG_SIZE));
     }
 
     /// Bytes that wait for replicas, beyond the backlog.

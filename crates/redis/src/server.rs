@@ -31,6 +31,7 @@ use crate::parts::Sleeping;
 use crate::parts::Stopping;
 use crate::parts::TopicWatch;
 use crate::pause::Pause;
+use crate::quorum::Quorum;
 use crate::rates::{Rates, Turns};
 use crate::registry::Shown;
 use crate::renames::Renames;
@@ -118,6 +119,8 @@ pub struct Server {
     pub(crate) scripting: Scripting,
     /// Replicas of this server.
     pub(crate) replication: Replication,
+    /// Keys that survive a machine.
+    pub(crate) quorum: Quorum,
     /// Snapshots and the append-only file.
     pub durability: Durability,
     /// Held while the redis.conf is rewritten.
@@ -214,6 +217,7 @@ impl Server {
             pause: Pause::new(attention.clone()),
             scripting: Scripting::new(config.lanes),
             replication,
+            quorum: Quorum::new(config.quorum.is_some()),
             durability: Durability::new(
                 attention.clone(),
                 config.disk.clone(),

@@ -60,6 +60,7 @@ impl Server {
             let (host, port, state) = (&master.host, master.port, master.state().name());
             missing.push(format!("master {host}:{port}: {state}"));
         }
+        missing.extend(self.quorum.missing());
         missing
     }
 

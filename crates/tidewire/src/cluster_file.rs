@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use tidewire_market::{ClusterConfig, ClusterName};
 use tidewire_nats::Settings;
+use tidewire_redis::QuorumConfig;
 
 use crate::config::{FilePlace, read_file};
 use crate::failure::Failure;
@@ -38,12 +39,62 @@ struct File {
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
     relay: Vec<RelayFile>,
+    durability: Option<String>,
+    keys: Option<String>,
+    keys_address: Option<String>,
+    keys_snapshot_megabytes: Option<u64>,
 }
 
-/// Reads the file.
-pub(crate) fn read(path: &Path) -> Result<ClusterConfig, Failure> {
+/// Reads the file: the hub's place among others, and how its keys survive a machine, if they do.
+pub(crate) fn read(path: &Path) -> Result<(ClusterConfig, Option<QuorumConfig>), Failure> {
     let (file, place) = read_file::<File>(path)?;
-    let needed = |text: &str, name: &str| name_of(text, name, &place);
+    let cluster = cluster(&file, &place)?;
+    let quorum = quorum(&file, &place, &cluster)?;
+    Ok((cluster, quorum))
+}
+
+fn quorum(
+    file: &File,
+    place: &FilePlace,
+    cluster: &ClusterConfig,
+) -> Result<Option<QuorumConfig>, Failure> {
+    match file.durability.as_deref() {
+        Some("quorum") => {}
+        None | Some("local") => {
+            let unused = [("keys", &file.keys), ("keys-address", &file.keys_address)];
+            if let Some((name, _)) = unused.iter().find(|(_, value)| value.is_some()) {
+                let text = format!("{}: it needs durability = \"quorum\"", place.of(name));
+                return Err(Failure::usage(text));
+            }
+            return Ok(None);
+        }
+        Some(other) => {
+            let place = place.of("durability");
+            let text = format!("{place} = '{other}': \"quorum\" or \"local\" is expected");
+            return Err(Failure::usage(text));
+        }
+    }
+    let group = file.keys.as_deref().unwrap_or("main");
+    Ok(Some(QuorumConfig {
+        cluster: cluster.name.to_string(),
+        hub: cluster.hub.to_string(),
+        group: name_of(group, "keys", place)?.to_string(),
+        address: file.keys_address.clone().unwrap_or_default(),
+        link: Settings {
+            name: format!("{} keys", cluster.link.name),
+            ..cluster.link.clone()
+        },
+        replicas: cluster.replicas,
+        snapshot_bytes: file
+            .keys_snapshot_megabytes
+            .unwrap_or(SNAPSHOT_MEGABYTES)
+            .max(1)
+            << 20,
+    }))
+}
+
+fn cluster(file: &File, place: &FilePlace) -> Result<ClusterConfig, Failure> {
+    let needed = |text: &str, name: &str| name_of(text, name, place);
     let replicas = file.replicas.unwrap_or(1);
     if ![1, 3, 5].contains(&replicas) {
         let text = format!(
@@ -75,14 +126,14 @@ pub(crate) fn read(path: &Path) -> Result<ClusterConfig, Failure> {
         link: Settings {
             servers: file.servers.clone(),
             name: format!("tidewire {hub}"),
-            credentials: login.credentials(&place)?,
-            tls: login.tls(&place)?,
+            credentials: login.credentials(place)?,
+            tls: login.tls(place)?,
             ..Settings::default()
         },
         hub,
         relays: Vec::new(),
     };
-    config.relays = relay::relays(&file.relay, &config, &place)?;
+    config.relays = relay::relays(&file.relay, &config, place)?;
     Ok(config)
 }
 
@@ -110,6 +161,9 @@ const LOG_SECONDS: u64 = 600;
 /// How much the log keeps of a source, unless the file says otherwise.
 const LOG_MEGABYTES: u64 = 1_024;
 
+/// How many changes of keys there are between two snapshots, unless the file says otherwise.
+const SNAPSHOT_MEGABYTES: u64 = 256;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,7 +178,9 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let config = read(&path);
         std::fs::remove_file(&path).unwrap();
-        config.map_err(|error| error.to_string())
+        config
+            .map(|(config, _)| config)
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -144,6 +200,11 @@ mod tests {
             ("cluster = 'a'\nhub = 'a'", "at least one is needed"),
             (&format!("{base}replicas = 2"), "1, 3 or 5 is expected"),
             (&format!("{base}sourc = 'x'"), "line 4"),
+            (
+                &format!("{base}durability = 'x'"),
+                "\"quorum\" or \"local\"",
+            ),
+            (&format!("{base}keys = 'x'"), "needs durability"),
             (&format!("{base}tls-cert = 'x'"), "tls-key is needed"),
             (&format!("{base}user = 'x'"), "password-file is needed"),
             (&format!("{base}user = 'x'\nnkey = 'y'"), "only one of"),

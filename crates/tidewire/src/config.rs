@@ -236,6 +236,7 @@ impl Config {
         }
         let cluster = options.cluster.as_ref().or(file.cluster.as_ref());
         let cluster = cluster.map(|path| cluster_file::read(path)).transpose()?;
+        let (cluster, quorum) = cluster.unzip();
         let connector = TlsConnector::default();
         let mut hub = HubConfig {
             redis: RedisConfig {
@@ -246,6 +247,7 @@ impl Config {
                 has_tls_ports: !tls_places.is_empty(),
                 lanes,
                 pinned: pin,
+                quorum: quorum.flatten(),
                 ..RedisConfig::default()
             },
             market: MarketConfig {
@@ -318,6 +320,11 @@ impl Config {
         }
         hub.redis.has_tls_links = has_tls_links(&hub);
         let resp = endpoint(&options.resp, "resp", file.resp.as_ref(), "127.0.0.1:6379")?;
+        if let Some(quorum) = &mut hub.redis.quorum
+            && quorum.address.is_empty()
+        {
+            quorum.address = resp.to_string();
+        }
         let config = Self {
             resp,
             resp_places,

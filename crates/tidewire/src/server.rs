@@ -13,7 +13,7 @@ use tidewire_market::{
 };
 use tidewire_memory::HugePages;
 use tidewire_redis::ids::{DISABLE_THP, UNIXSOCKETPERM};
-use tidewire_redis::{Durability, watch_lanes};
+use tidewire_redis::{Durability, QuorumThread, watch_lanes};
 
 use crate::admin::Admin;
 use crate::config::{Config, RespPlace};
@@ -171,6 +171,7 @@ pub struct Server {
     recorder: Option<Recorder>,
     inputs: Inputs,
     cluster: Option<(Cluster, TopicsCluster)>,
+    quorum: Option<QuorumThread>,
 }
 
 impl Server {
@@ -214,6 +215,8 @@ impl Server {
             .map(|cluster| join_cluster(&hub, cluster))
             .transpose()
             .map_err(|error| Failure::usage(format!("--cluster: {error}")))?;
+        let quorum = QuorumThread::start(&hub.server)
+            .map_err(|error| Failure::usage(format!("--cluster: keys: {error}")))?;
         let inputs = Inputs::start(&hub.market, &input_cores(config)).map_err(Failure::usage)?;
         let lanes = start_lanes(&hub, cores, "lane", listeners, Some(&resp), None)?;
         if let Some(admin) = admin {
@@ -227,6 +230,7 @@ impl Server {
             recorder,
             inputs,
             cluster,
+            quorum,
         })
     }
 
@@ -257,8 +261,9 @@ impl Server {
         // refused.
         hub.server.stop_listening();
         self.lanes.stop_for_good();
-        // What the lanes have taken is published, and the sources are given up.
+        // What the lanes have taken is published, and the sources and keys are given up.
         drop(self.cluster);
+        drop(self.quorum);
         if let Some(recorder) = self.recorder {
             recorder
                 .finish()
@@ -276,6 +281,7 @@ impl Server {
         drop(self.inputs);
         self.lanes.stop();
         drop(self.cluster);
+        drop(self.quorum);
         // The recorder still writes what it has received.
         if let Some(Err(error)) = self.recorder.map(Recorder::finish) {
             tracing::warn!(%error, "the recording has no end mark");

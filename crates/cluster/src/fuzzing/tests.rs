@@ -187,3 +187,16 @@ fn frames_of_the_corpus_never_panic() {
     }
     assert!(read >= 8, "only {read} files");
 }
+
+#[test]
+fn messages_of_the_corpus_of_keys_never_panic() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/keys_frame");
+    let mut files = 0;
+    for file in std::fs::read_dir(folder).expect("the corpus") {
+        let bytes = std::fs::read(file.expect("an entry").path()).expect("a file");
+        fuzz_keys_frame(&bytes);
+        (0..bytes.len()).for_each(|length| fuzz_keys_frame(&bytes[..length]));
+        files += 1;
+    }
+    assert!(files >= 6);
+}

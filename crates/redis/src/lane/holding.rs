@@ -5,6 +5,7 @@ use tidewire_lane::{ConnectionId, Context, Gate};
 
 use super::RedisLane;
 use crate::durability::Hold;
+use crate::quorum::LaneQuorum;
 
 /// The held replies of one lane.
 #[derive(Debug, Default)]
@@ -15,6 +16,8 @@ pub(super) struct Holding {
     is_choked: bool,
     /// Connections whose input is put off for that reason.
     put_off: Vec<ConnectionId>,
+    /// What waits for a quorum.
+    quorum: LaneQuorum,
     /// Replies to clients that have changed users.
     of_users: Vec<UsersChange>,
 }
@@ -31,9 +34,16 @@ impl RedisLane {
     /// Writes what was told in this turn, or has it written and holds back the replies until then.
     pub(super) fn settle_log(&mut self, context: &mut Context) {
         let log = &self.server.durability.log;
+        let is_behind = self.server.quorum.is_on() && {
+            let holding = &mut self.holding;
+            let asked = &holding.writers;
+            holding
+                .quorum
+                .settle(&self.server, context, self.lane, asked)
+        };
         if !log.is_writing() {
             self.holding.writers.clear();
-            self.holding.is_choked = false;
+            self.holding.is_choked = is_behind;
             if context.is_holding() {
                 context.let_leave(Gate::Log, u64::MAX);
             }
@@ -60,7 +70,7 @@ impl RedisLane {
             self.holding.writers.is_empty(),
             "each turn has its own writers"
         );
-        self.holding.is_choked = hold != Hold::Nothing && log.is_choked(&self.server);
+        self.holding.is_choked = is_behind || hold != Hold::Nothing && log.is_choked(&self.server);
         self.take_again(context);
     }
 

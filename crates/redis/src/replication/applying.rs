@@ -73,6 +73,11 @@ impl<'a> StreamApplier<'a> {
         self.held.clear();
     }
 
+    /// The database that the stream has selected.
+    pub(super) fn database(&self) -> usize {
+        self.database
+    }
+
     /// Executes the commands that are whole, and passes them on; returns how many bytes they are.
     /// A transaction counts as one. Ends early when the master is followed no more.
     pub(super) fn take(&mut self, input: &[u8]) -> Result<usize, ProtocolError> {
@@ -249,6 +254,10 @@ impl<'a> StreamApplier<'a> {
         let (name, payload) = (&arguments[1], &arguments[2]);
         if name == LIVE_CHANNEL {
             return self.made_live.push(payload.into());
+        }
+        if self.master.is_replacing() {
+            // A message of a time that is over: the stream of a quorum is read from a snapshot on.
+            return;
         }
         if origin == Origin::Channel
             && let Some(text) = self.server.publish_refusal(name, locked)

@@ -24,6 +24,16 @@ impl Server {
     /// Takes the part of a replica if the parameter `replicaof` says so; to be called before keys
     /// are loaded. The text says what is wrong with the name of the master.
     pub fn take_configured_part(&self) -> Result<(), String> {
+        if self.quorum.is_on() {
+            if !self.parameters.read(REPLICAOF).is_empty() {
+                return Err(
+                    "durability = \"quorum\" chooses the primary: remove replicaof".to_owned(),
+                );
+            }
+            self.attention.set(Obstacles::NOT_CURRENT, true);
+            self.replication.begin_quorum(self);
+            return Ok(());
+        }
         self.replication.take_configured_part(self)
     }
 
@@ -154,7 +164,7 @@ impl Replication {
     }
 
     /// The stream that is passed on begins here.
-    fn restart_stream(&self, server: &Server, offset: u64, database: usize) {
+    pub(super) fn restart_stream(&self, server: &Server, offset: u64, database: usize) {
         debug_assert!(
             self.master().is_some(),
             "only a replica passes on another server's stream"
@@ -186,7 +196,9 @@ impl Replication {
 
     /// To be called when the keys are being loaded, or none are.
     fn begin_configured(&self, server: &Server) {
-        if let Some(master) = self.master() {
+        if let Some(master) = self.master()
+            && !server.quorum.is_on()
+        {
             super::applying::start(server, master);
         }
     }
@@ -208,7 +220,7 @@ impl Replication {
         super::applying::start(server, master);
     }
 
-    fn become_replica(&self, server: &Server) {
+    pub(super) fn become_replica(&self, server: &Server) {
         server.attention.set(Obstacles::FOLLOWS, true);
         // A key ends when the master says so, or, if its TTL was set here, by itself.
         server.keyspace.pause_expiry(i64::MAX);

@@ -1,11 +1,13 @@
 //! Redis clients' requests at the write gate.
 
+use std::borrow::Cow;
+
 use tidewire_keyspace::{Command, Flags};
 use tidewire_resp::{ArgumentList, Arguments};
 
 use super::declared::{is_write, may_be_stale, needs_memory};
 use super::{Call, State};
-use crate::gate::{GatedRequest, Verdict};
+use crate::gate::{GatedRequest, Refusal, Verdict};
 use crate::server::Server;
 
 /// A client's command, and what EXEC would run if it is that.
@@ -72,12 +74,15 @@ impl State {
             database: self.database,
             queued: self.queued_by(command),
         };
+        let quorum = &call.server.quorum;
         let text = match call.server.verdict(call.context, &asked) {
             Verdict::Go => return false,
-            Verdict::Wait(wait) => wait.text(),
-            Verdict::Refused(refusal) => refusal.text(),
+            Verdict::Wait(wait) => wait.text().into(),
+            Verdict::Refused(Refusal::NotCurrent) => Cow::from(quorum.refusal_text()),
+            Verdict::Refused(Refusal::ReadOnly) if quorum.is_on() => quorum.read_only_text().into(),
+            Verdict::Refused(refusal) => refusal.text().into(),
         };
-        self.refuse_for_now(call, command, text);
+        self.refuse_for_now(call, command, &text);
         true
     }
 }

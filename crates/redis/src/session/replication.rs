@@ -331,6 +331,9 @@ impl State {
     /// REPLICAOF: the server to follow, or none.
     pub(super) fn replica_of(&self, call: &mut Call<'_>) {
         let (server, host, port) = (call.server, &call.arguments[1], &call.arguments[2]);
+        if server.quorum.is_on() {
+            return self.refuse(call, CHOSEN_BY_QUORUM);
+        }
         if server.replication.failover.is_on() {
             return self.refuse(call, "ERR REPLICAOF not allowed while failing over.");
         }
@@ -366,6 +369,9 @@ impl State {
     pub(super) fn fail_over(&self, call: &mut Call<'_>) {
         let _permit = LaneWait::permit(WaitReason::Promotion);
         let (server, arguments) = (call.server, call.arguments);
+        if server.quorum.is_on() {
+            return self.refuse(call, CHOSEN_BY_QUORUM);
+        }
         let is = |at: usize, word: &str| {
             let given = arguments.get(at);
             given.is_some_and(|given| given.eq_ignore_ascii_case(word.as_bytes()))
@@ -515,3 +521,5 @@ const BUSY_WITH_MASTER: &str =
 const NO_MASTER_LINK: &str = "NOMASTERLINK Can't SYNC while not connected with my master";
 /// Limits the log lines that a peer causes by coming back.
 static WRONG_REPLICAS: tidewire_retry::Seldom = tidewire_retry::Seldom::new(10, 10);
+const CHOSEN_BY_QUORUM: &str = "ERR durability is \"quorum\": the hubs choose the primary by a \
+                                lease; stop the primary to move it";

@@ -103,6 +103,9 @@ fn check(hub: &Hub, peer: &mut Identity, question: &Question<'_>) -> Result<(), 
     {
         return Err(wait.text().to_owned());
     }
+    if let Some(text) = hub.server.keys_refusal() {
+        return Err(text);
+    }
     if let Some(text) = hub.server.busy_text() {
         return Err(text.to_owned());
     }

@@ -1,0 +1,707 @@
+//! One hub's part in the keys of a cluster: it follows the stream, and one of the hubs appends.
+//!
+//! ```text
+//!  standby ──lease──▶ candidate ──its fence is stored──▶ primary
+//!     ▲                                                    │  a later fence is read
+//!     └──────────── all keys are loaded again ◀── deposed ◀┘
+//! ```
+//!
+//! A primary that has no answer, or a refusal, reads the stream behind what it knows. If nothing of
+//! another reign is there, it sends the rest again. The same if its lease ended and it got the next
+//! one: it writes a fence, which shows that no other hub was primary meanwhile.
+
+use std::collections::VecDeque;
+
+use super::frame::{BODY_LENGTH_MAX, HistoryId, KeysHeader};
+use super::position::{Effect, KeysFault, KeysPosition};
+use crate::lease::{Lease, LeaseAction, LeaseConfig};
+
+/// Settings of a member.
+#[derive(Clone, Debug)]
+pub struct KeysConfig {
+    /// The lease.
+    pub lease: LeaseConfig,
+    /// Random bytes of this process. Reigns are named by them.
+    pub seed: [u8; 12],
+    /// Messages that may wait for their answers.
+    pub in_flight_max: usize,
+    /// Maximum bytes of a message's body.
+    pub body_bytes_max: usize,
+    /// Time from a look of a standby that found nothing to the next.
+    pub poll_ns: u64,
+    /// Time from a failure to the next attempt.
+    pub retry_ns: u64,
+    /// How long the stream may look as if it had lost messages: a server that was cut off may
+    /// answer with an old end.
+    pub doubt_ns: u64,
+}
+
+impl KeysConfig {
+    /// Returns the usual settings.
+    pub fn of(seed: [u8; 12]) -> KeysConfig {
+        KeysConfig {
+            lease: LeaseConfig::default(),
+            seed,
+            in_flight_max: 4,
+            body_bytes_max: BODY_LENGTH_MAX,
+            poll_ns: 25_000_000,
+            retry_ns: 100_000_000,
+            doubt_ns: 30_000_000_000,
+        }
+    }
+}
+
+/// What a hub is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeysRole {
+    /// It reads the stream from its snapshot on, and has not come to the end yet.
+    Loading,
+    /// It has all that was acknowledged, but for the last moment.
+    Standby,
+    /// It has the lease, and reads what is before its fence.
+    Candidate,
+    /// It appends.
+    Primary,
+    /// Another hub is primary: what it has is useless. Call [`KeysMember::restart`].
+    Deposed,
+    /// The stream cannot be gone on with.
+    Failed,
+}
+
+/// What the caller must do. Each request is answered once, at the latest when it has timed out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeysAction {
+    /// Write or read the lease; the answers are those of [`Lease`], by [`KeysMember::lease`].
+    Lease(LeaseAction),
+    /// Store a message with the bytes of the log from the header's offset to `end`:
+    /// [`KeysMember::stored`].
+    Append {
+        /// Number of the request.
+        request: u64,
+        /// The stream's last sequence must be this.
+        expected: u64,
+        /// The header.
+        header: KeysHeader,
+        /// Offset behind the bytes.
+        end: u64,
+    },
+    /// Store a fence, whose body is this hub's address: [`KeysMember::stored`].
+    Fence {
+        /// Number of the request.
+        request: u64,
+        /// The stream's last sequence must be this.
+        expected: u64,
+        /// The header.
+        header: KeysHeader,
+    },
+    /// Ask the stream's leader for its last sequence: [`KeysMember::ends_at`], or
+    /// [`KeysMember::failed`].
+    AskEnd {
+        /// Number of the request.
+        request: u64,
+    },
+    /// Read messages behind a sequence: [`KeysMember::fetched`] or [`KeysMember::failed`].
+    Fetch {
+        /// Number of the request.
+        request: u64,
+        /// The last one that is known.
+        after: u64,
+    },
+}
+
+/// What came of a message that was to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is in the stream, with this sequence.
+    Stored(u64),
+    /// The stream's last sequence is another one.
+    Refused,
+    /// No answer, or an error. It may be stored or not, now or later.
+    Unknown,
+}
+
+/// What has happened, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeysEvent {
+    /// Whole units of another hub's log, to be applied behind the ones before.
+    Apply {
+        /// Bytes of the log.
+        bytes: Vec<u8>,
+        /// Offset behind them.
+        end: u64,
+    },
+    /// Another hub's reign begins.
+    Reign {
+        /// The reign.
+        history: HistoryId,
+        /// Address of the primary.
+        address: Vec<u8>,
+    },
+    /// This hub is primary. All before its fence is applied, and its log goes on at this offset.
+    Serving {
+        /// The reign.
+        history: HistoryId,
+        /// Where its log goes on.
+        offset: u64,
+    },
+    /// This hub was primary, and is again: no other one was meanwhile. Its log goes on.
+    Resumed,
+    /// This hub is no primary any more. What it has beyond what is acknowledged will never be.
+    Deposed,
+    /// The stream cannot be gone on with.
+    Failed(KeysFault),
+}
+
+/// Figures of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeysFigures {
+    /// What the hub is.
+    pub role: KeysRole,
+    /// How far it has read.
+    pub position: KeysPosition,
+    /// Messages without an answer.
+    pub in_flight: usize,
+    /// How often a message was refused or had no answer.
+    pub uncertain: u64,
+}
+
+/// A message without an answer.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    request: u64,
+    expected: u64,
+    end: u64,
+    is_whole: bool,
+    is_stored: bool,
+}
+
+/// A reign that is to begin.
+#[derive(Clone, Copy, Debug)]
+struct Candidacy {
+    history: HistoryId,
+    /// The lease's revision.
+    lease_epoch: u64,
+    /// The request that stores the fence, while it is on its way.
+    fence: Option<(u64, KeysHeader)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Nothing,
+    End(u64),
+    Entries(u64),
+}
+
+/// One hub's part in the keys of a cluster.
+#[derive(Debug)]
+pub struct KeysMember {
+    config: KeysConfig,
+    lease: Lease,
+    role: KeysRole,
+    position: KeysPosition,
+    /// The reign that this hub's log belongs to, if that is its own.
+    own: Option<HistoryId>,
+    candidacy: Option<Candidacy>,
+    /// Revision of the lease under which this hub has become primary, or tries to.
+    lease_epoch: Option<u64>,
+    /// Reigns that this process has tried to begin, and how many of them before its keys were
+    /// loaded for the last time.
+    reigns: u64,
+    reigns_before: u64,
+    request: u64,
+    asked: Asked,
+    /// Where the stream must be read to before anything is appended; `None`: that is to be asked.
+    target: Option<u64>,
+    /// Whether the stream is read before anything is appended.
+    must_read: bool,
+    next_ns: u64,
+    sent: VecDeque<Sent>,
+    sent_end: u64,
+    /// Where the group ends of which a part was sent.
+    group_end: u64,
+    /// Bytes of another hub's group that is not whole yet.
+    pending: Vec<u8>,
+    /// Since when the stream has seemed to lack messages.
+    lacks_since_ns: Option<u64>,
+    uncertain: u64,
+    actions: VecDeque<KeysAction>,
+    events: VecDeque<KeysEvent>,
+}
+
+impl KeysMember {
+    /// Creates a member whose keys are those of `position`: none, or a snapshot's.
+    pub fn new(config: KeysConfig, position: KeysPosition, now_ns: u64) -> KeysMember {
+        let lease = Lease::new(config.lease, now_ns);
+        KeysMember {
+            config,
+            lease,
+            role: KeysRole::Loading,
+            position,
+            own: None,
+            candidacy: None,
+            lease_epoch: None,
+            reigns: 0,
+            reigns_before: 0,
+            request: 0,
+            asked: Asked::Nothing,
+            target: None,
+            must_read: true,
+            next_ns: now_ns,
+            sent: VecDeque::new(),
+            sent_end: 0,
+            group_end: 0,
+            pending: Vec::new(),
+            lacks_since_ns: None,
+            uncertain: 0,
+            actions: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// A deposed hub begins again with these keys.
+    pub fn restart(&mut self, position: KeysPosition, now_ns: u64) {
+        debug_assert_eq!(self.role, KeysRole::Deposed, "others keep what they have");
+        self.role = KeysRole::Loading;
+        self.position = position;
+        self.own = None;
+        self.candidacy = None;
+        self.lease_epoch = None;
+        self.reigns_before = self.reigns;
+        self.pending.clear();
+        self.read_again(now_ns);
+    }
+
+    /// Does what is due. `log_end` is where this hub's log ends now, at the end of a unit.
+    pub fn handle_timeout(&mut self, log_end: u64, now_ns: u64) {
+        if matches!(self.role, KeysRole::Deposed | KeysRole::Failed) {
+            return;
+        }
+        // A hub that has all keys sooner goes before one that still loads.
+        if self.role != KeysRole::Loading {
+            self.lease.handle_timeout(now_ns);
+            while self.lease.next_event().is_some() {}
+            while let Some(action) = self.lease.next_action() {
+                self.actions.push_back(KeysAction::Lease(action));
+            }
+            self.follow_lease(now_ns);
+        }
+        self.look(now_ns);
+        self.append(log_end);
+    }
+
+    /// Gives the lease, to report an answer.
+    pub fn lease(&mut self) -> &mut Lease {
+        &mut self.lease
+    }
+
+    /// Ends the hub's part in order: another one may take over at once.
+    pub fn end(&mut self) {
+        self.lease.end();
+        while let Some(action) = self.lease.next_action() {
+            self.actions.push_back(KeysAction::Lease(action));
+        }
+    }
+
+    /// Returns until when this hub may answer as the primary, 0 if it may not. Writes are safe
+    /// without this, because the stream fences them; reads are not.
+    pub fn serves_until_ns(&self, now_ns: u64) -> u64 {
+        let is_primary = self.role == KeysRole::Primary && self.candidacy.is_none();
+        match self.lease.epoch(now_ns) {
+            Some(epoch) if is_primary && self.lease_epoch == Some(epoch) => {
+                self.lease.held_until_ns()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Returns the offset before which everything is acknowledged.
+    pub fn durable(&self) -> u64 {
+        self.position.whole
+    }
+
+    /// Returns the hub's figures.
+    pub fn figures(&self) -> KeysFigures {
+        KeysFigures {
+            role: match self.candidacy {
+                Some(_) if self.role != KeysRole::Primary => KeysRole::Candidate,
+                _ => self.role,
+            },
+            position: self.position,
+            in_flight: self.sent.len(),
+            uncertain: self.uncertain,
+        }
+    }
+
+    /// Returns the next thing to do.
+    pub fn next_action(&mut self) -> Option<KeysAction> {
+        self.actions.pop_front()
+    }
+
+    /// Returns the next event.
+    pub fn next_event(&mut self) -> Option<KeysEvent> {
+        self.events.pop_front()
+    }
+
+    /// Returns when [`KeysMember::handle_timeout`] must be called.
+    pub fn deadline_ns(&self) -> u64 {
+        let read_ns = match self.asked {
+            Asked::Nothing if self.reads() => self.next_ns,
+            _ => u64::MAX,
+        };
+        match self.role {
+            KeysRole::Deposed | KeysRole::Failed => u64::MAX,
+            KeysRole::Loading => read_ns,
+            _ => read_ns.min(self.lease.deadline_ns()),
+        }
+    }
+
+    /// Reports what came of an append or a fence.
+    pub fn stored(&mut self, request: u64, outcome: Outcome, now_ns: u64) {
+        if let Some(candidacy) = &mut self.candidacy
+            && let Some((_, header)) = candidacy.fence.take_if(|(fence, _)| *fence == request)
+        {
+            return self.fence_stored(header, outcome, now_ns);
+        }
+        let Some(at) = self.sent.iter().position(|sent| sent.request == request) else {
+            // Of messages that were given up: the stream was read since, or will be.
+            return;
+        };
+        match outcome {
+            Outcome::Stored(sequence) if sequence == self.sent[at].expected + 1 => {
+                self.sent[at].is_stored = true;
+                while let Some(sent) = self.sent.pop_front_if(|sent| sent.is_stored) {
+                    self.position.sequence = sent.expected + 1;
+                    self.position.end = self.position.end.max(sent.end);
+                    if sent.is_whole {
+                        self.position.whole = sent.end;
+                    }
+                }
+            }
+            outcome => self.doubt(outcome, now_ns),
+        }
+    }
+
+    fn fence_stored(&mut self, header: KeysHeader, outcome: Outcome, now_ns: u64) {
+        match outcome {
+            Outcome::Stored(sequence) if sequence == self.position.sequence + 1 => {
+                self.position = KeysPosition {
+                    sequence,
+                    epoch: header.epoch,
+                    history: header.history,
+                    end: self.position.whole,
+                    ..self.position
+                };
+                self.begin_reign();
+            }
+            outcome => self.doubt(outcome, now_ns),
+        }
+    }
+
+    /// A message is perhaps not stored: the stream tells.
+    fn doubt(&mut self, outcome: Outcome, now_ns: u64) {
+        self.uncertain += 1;
+        let is_answer = matches!(outcome, Outcome::Refused);
+        let pause_ns = if is_answer { 0 } else { self.config.retry_ns };
+        self.read_again(now_ns.saturating_add(pause_ns));
+    }
+
+    fn read_again(&mut self, next_ns: u64) {
+        self.sent.clear();
+        self.must_read = true;
+        self.target = None;
+        self.asked = Asked::Nothing;
+        self.next_ns = next_ns;
+    }
+
+    /// Reports the last sequence of the stream.
+    pub fn ends_at(&mut self, request: u64, last: u64, now_ns: u64) {
+        if self.asked != Asked::End(request) {
+            return;
+        }
+        self.asked = Asked::Nothing;
+        self.next_ns = now_ns;
+        if last < self.position.sequence {
+            let had = self.position.sequence;
+            return self.lacks(KeysFault::Lost { had, found: last }, now_ns);
+        }
+        self.target = Some(last);
+        self.look(now_ns);
+    }
+
+    /// Reports messages with their sequences, in the stream's order; none if there are no more.
+    pub fn fetched<'a>(
+        &mut self,
+        request: u64,
+        entries: impl IntoIterator<Item = (u64, &'a [u8])>,
+        now_ns: u64,
+    ) {
+        if self.asked != Asked::Entries(request) {
+            return;
+        }
+        self.asked = Asked::Nothing;
+        self.next_ns = now_ns;
+        let before = self.position.sequence;
+        for (sequence, message) in entries {
+            self.entry(sequence, message);
+            if matches!(self.role, KeysRole::Deposed | KeysRole::Failed) || !self.reads() {
+                return;
+            }
+        }
+        if self.position.sequence > before {
+            self.lacks_since_ns = None;
+            return self.look(now_ns);
+        }
+        match self.target {
+            // The copy that has answered is behind, or nobody has these messages any more.
+            Some(target) if before < target => {
+                let (expected, found) = (before + 1, target + 1);
+                self.lacks(KeysFault::Hole { expected, found }, now_ns);
+            }
+            _ => {
+                self.lacks_since_ns = None;
+                self.next_ns = now_ns.saturating_add(self.config.poll_ns);
+            }
+        }
+    }
+
+    /// Reports that a question has no answer.
+    pub fn failed(&mut self, request: u64, now_ns: u64) {
+        if self.asked == Asked::End(request) || self.asked == Asked::Entries(request) {
+            self.asked = Asked::Nothing;
+            self.next_ns = now_ns.saturating_add(self.config.retry_ns);
+        }
+    }
+
+    /// The log no longer has bytes that are to be appended.
+    pub fn log_is_trimmed(&mut self, offset: u64) {
+        self.fail(KeysFault::Trimmed(offset));
+    }
+
+    /// Notes that messages seem to be missing, and fails if that lasts.
+    fn lacks(&mut self, fault: KeysFault, now_ns: u64) {
+        let since_ns = *self.lacks_since_ns.get_or_insert(now_ns);
+        self.target = None;
+        self.next_ns = now_ns.saturating_add(self.config.retry_ns);
+        if now_ns.saturating_sub(since_ns) >= self.config.doubt_ns {
+            self.fail(fault);
+        }
+    }
+
+    fn fail(&mut self, fault: KeysFault) {
+        if self.role != KeysRole::Failed {
+            self.role = KeysRole::Failed;
+            self.sent.clear();
+            self.end();
+            self.events.push_back(KeysEvent::Failed(fault));
+        }
+    }
+
+    /// Begins to become primary, once for each time that the lease is got.
+    fn follow_lease(&mut self, now_ns: u64) {
+        let Some(epoch) = self.lease.epoch(now_ns) else {
+            if self.candidacy.is_some_and(|one| one.fence.is_none()) {
+                self.candidacy = None;
+            }
+            if self.role == KeysRole::Primary && !self.must_read && self.sent.is_empty() {
+                // Another hub may be primary, and nothing that is appended would show it.
+                self.read_again(self.next_ns.max(now_ns));
+            }
+            return;
+        };
+        if self.lease_epoch == Some(epoch) {
+            return;
+        }
+        if self.candidacy.is_some_and(|one| one.fence.is_some()) {
+            // Its answer comes first.
+            return;
+        }
+        self.lease_epoch = Some(epoch);
+        self.reigns += 1;
+        let mut history = [0; 20];
+        history[..12].copy_from_slice(&self.config.seed);
+        history[12..].copy_from_slice(&self.reigns.to_le_bytes());
+        self.candidacy = Some(Candidacy {
+            history,
+            lease_epoch: epoch,
+            fence: None,
+        });
+        self.read_again(now_ns);
+    }
+
+    /// Whether the stream is read now.
+    fn reads(&self) -> bool {
+        match self.role {
+            KeysRole::Primary => self.must_read,
+            KeysRole::Deposed | KeysRole::Failed => false,
+            _ => self.candidacy.is_none_or(|one| one.fence.is_none()),
+        }
+    }
+
+    /// Asks for the end of the stream, or for messages, or ends reading.
+    fn look(&mut self, now_ns: u64) {
+        if self.asked != Asked::Nothing || !self.reads() || now_ns < self.next_ns {
+            return;
+        }
+        let position = self.position.sequence;
+        match self.target {
+            None => {
+                self.request += 1;
+                self.asked = Asked::End(self.request);
+                let request = self.request;
+                self.actions.push_back(KeysAction::AskEnd { request });
+            }
+            Some(target) if position >= target && self.must_read => self.end_reading(now_ns),
+            Some(_) => {
+                self.request += 1;
+                self.asked = Asked::Entries(self.request);
+                self.actions.push_back(KeysAction::Fetch {
+                    request: self.request,
+                    after: position,
+                });
+            }
+        }
+    }
+
+    /// All that was in the stream is read.
+    fn end_reading(&mut self, now_ns: u64) {
+        self.must_read = false;
+        self.lacks_since_ns = None;
+        if self.role == KeysRole::Loading {
+            self.role = KeysRole::Standby;
+        }
+        let KeysPosition {
+            sequence,
+            whole: offset,
+            end,
+            ..
+        } = self.position;
+        if let Some(candidacy) = &mut self.candidacy {
+            self.request += 1;
+            let header = KeysHeader {
+                is_fence: true,
+                is_whole: true,
+                // A bucket that was made again counts from 1.
+                epoch: candidacy.lease_epoch.max(self.position.epoch + 1),
+                offset,
+                history: candidacy.history,
+            };
+            candidacy.fence = Some((self.request, header));
+            self.actions.push_back(KeysAction::Fence {
+                request: self.request,
+                expected: sequence,
+                header,
+            });
+        } else if self.role == KeysRole::Primary {
+            // What counts of a group is not sent again.
+            (self.sent_end, self.group_end) = (end, end);
+            self.next_ns = now_ns.saturating_add(self.config.retry_ns);
+        } else {
+            self.look(now_ns);
+        }
+    }
+
+    fn entry(&mut self, sequence: u64, message: &[u8]) {
+        match self.position.read(sequence, message) {
+            Ok(Effect::None) => {}
+            Ok(Effect::Bytes(_)) if self.own == Some(self.position.history) => {}
+            Ok(Effect::Bytes(bytes)) => {
+                self.pending.extend_from_slice(bytes);
+                if self.position.whole == self.position.end {
+                    let bytes = std::mem::take(&mut self.pending);
+                    let end = self.position.whole;
+                    self.events.push_back(KeysEvent::Apply { bytes, end });
+                }
+            }
+            Ok(Effect::Fence { address }) => self.fence_read(address),
+            Err(fault) => self.fail(fault),
+        }
+    }
+
+    fn fence_read(&mut self, address: &[u8]) {
+        self.pending.clear();
+        let history = self.position.history;
+        if self.candidacy.is_some_and(|one| one.history == history) {
+            return self.begin_reign();
+        }
+        if self.own.is_some() && self.is_mine(&history) {
+            // It was given up without an answer, and has come late: nothing is lost. Whether
+            // another reign has followed is seen behind it.
+            self.own = Some(history);
+            return;
+        }
+        if self.own.is_some() {
+            self.role = KeysRole::Deposed;
+            self.candidacy = None;
+            self.sent.clear();
+            return self.events.push_back(KeysEvent::Deposed);
+        }
+        self.events.push_back(KeysEvent::Reign {
+            history,
+            address: address.to_vec(),
+        });
+    }
+
+    /// Whether a reign is one that this hub has tried to begin with the keys that it has.
+    fn is_mine(&self, history: &HistoryId) -> bool {
+        let mut number = [0; 8];
+        number.copy_from_slice(&history[12..]);
+        history[..12] == self.config.seed && u64::from_le_bytes(number) > self.reigns_before
+    }
+
+    /// The fence of this hub is in the stream, and all before it is read.
+    fn begin_reign(&mut self) {
+        let (history, offset) = (self.position.history, self.position.whole);
+        let event = match self.own {
+            Some(_) => KeysEvent::Resumed,
+            None => KeysEvent::Serving { history, offset },
+        };
+        self.pending.clear();
+        self.own = Some(history);
+        self.candidacy = None;
+        self.role = KeysRole::Primary;
+        self.must_read = false;
+        self.sent.clear();
+        (self.sent_end, self.group_end) = (offset, offset);
+        self.events.push_back(event);
+    }
+
+    /// Appends what the log has, as far as messages may be on their way.
+    fn append(&mut self, log_end: u64) {
+        let may = self.role == KeysRole::Primary && !self.must_read && self.candidacy.is_none();
+        while may && self.sent.len() < self.config.in_flight_max {
+            if self.sent_end == self.group_end {
+                self.group_end = self.group_end.max(log_end);
+            }
+            if self.sent_end == self.group_end {
+                return;
+            }
+            let (offset, bytes_max) = (self.sent_end, self.config.body_bytes_max as u64);
+            let end = self.group_end.min(offset + bytes_max);
+            let is_whole = end == self.group_end;
+            self.request += 1;
+            let last = self.sent.back().map(|sent| sent.expected + 1);
+            let expected = last.unwrap_or(self.position.sequence);
+            self.sent.push_back(Sent {
+                request: self.request,
+                expected,
+                end,
+                is_whole,
+                is_stored: false,
+            });
+            self.sent_end = end;
+            let header = KeysHeader {
+                is_fence: false,
+                is_whole,
+                epoch: self.position.epoch,
+                offset,
+                history: self.position.history,
+            };
+            self.actions.push_back(KeysAction::Append {
+                request: self.request,
+                expected,
+                header,
+                end,
+            });
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A hub: its log is its keys.
+
+use tidewire_cluster::keys::{KeysConfig, KeysEvent, KeysMember, KeysPosition, KeysRole};
+
+/// Bytes of one write: its number.
+pub(crate) const WRITE_BYTES: usize = 8;
+
+#[derive(Debug)]
+pub(crate) struct Hub {
+    pub(crate) member: KeysMember,
+    /// All bytes of the log, from offset 0. They stand for the keys.
+    pub(crate) log: Vec<u8>,
+    /// Tells this process from those before at the same place.
+    pub(crate) process: u64,
+    /// Writes whose clients wait: the offset behind each, and its number.
+    pub(crate) waiting: Vec<(u64, u64)>,
+    /// Reads whose clients wait: until when the log must be durable, and how many writes had been
+    /// acknowledged when each began, all of which the answer has.
+    pub(crate) stopped_until: u64,
+    pub(crate) deposed: u64,
+    pub(crate) reigns: u64,
+    /// Whether the last events let clients in.
+    pub(crate) serves: bool,
+}
+
+impl Hub {
+    pub(crate) fn new(process: u64, now_ms: u64) -> Hub {
+        Hub {
+            member: KeysMember::new(config(process), KeysPosition::default(), now_ms * 1_000_000),
+            log: Vec::new(),
+            process,
+            waiting: Vec::new(),
+            stopped_until: 0,
+            deposed: 0,
+            reigns: 0,
+            serves: false,
+        }
+    }
+
+    /// Takes the member's events.
+    pub(crate) fn follow(&mut self, now_ns: u64) {
+        while let Some(event) = self.member.next_event() {
+            match event {
+                KeysEvent::Apply { bytes, end } => {
+                    self.log.extend_from_slice(&bytes);
+                    assert_eq!(self.log.len() as u64, end, "bytes continue the log");
+                }
+                KeysEvent::Reign { .. } => {}
+                KeysEvent::Serving { offset, .. } => {
+                    assert_eq!(self.log.len() as u64, offset, "all is applied");
+                    self.reigns += 1;
+                    self.serves = true;
+                }
+                KeysEvent::Resumed => self.serves = true,
+                KeysEvent::Deposed => {
+                    // Clients that wait are told that their writes may have taken effect.
+                    self.waiting.clear();
+                    self.log.clear();
+                    self.deposed += 1;
+                    self.serves = false;
+                    self.member.restart(KeysPosition::default(), now_ns);
+                }
+                KeysEvent::Failed(fault) => panic!("{fault}"),
+            }
+        }
+    }
+
+    /// Whether it may answer as the primary at this time.
+    pub(crate) fn may_serve(&self, now_ns: u64) -> bool {
+        self.serves && now_ns < self.member.serves_until_ns(now_ns)
+    }
+
+    pub(crate) fn is_primary(&self) -> bool {
+        self.member.figures().role == KeysRole::Primary
+    }
+}
+
+fn config(process: u64) -> KeysConfig {
+    let mut seed = [0; 12];
+    seed[..8].copy_from_slice(&process.to_le_bytes());
+    KeysConfig {
+        // Groups of several messages.
+        body_bytes_max: 3 * WRITE_BYTES,
+        ..KeysConfig::of(seed)
+    }
+}

@@ -1,0 +1,79 @@
+//! Hubs with keys that survive a machine, against a stream and a lease in memory, with faults from
+//! a seed: lost answers, messages that come late and out of order, servers without a leader,
+//! processes that stop or end, two hubs that believe to be primary.
+//!
+//! After each run the stream is read from its beginning. Every write that a client was told of must
+//! be in it once, and each answer to a read must have had every write that was acknowledged before
+//! the read began.
+
+mod hub;
+mod nats;
+mod world;
+
+use world::{Faults, World};
+
+#[test]
+fn no_acknowledged_write_is_lost_and_no_read_is_old_under_any_fault() {
+    for seed in 0..150 {
+        let mut world = World::new(seed, Faults::all());
+        world.run(60_000);
+        world.check();
+    }
+}
+
+#[test]
+fn without_faults_every_write_is_acknowledged_and_one_hub_stays_primary() {
+    let mut world = World::new(7, Faults::default());
+    world.run(20_000);
+    world.check();
+    assert_eq!(world.reigns(), 1);
+    assert!(world.acknowledged() > 1_000, "{}", world.acknowledged());
+    assert_eq!(world.acknowledged(), world.written());
+}
+
+#[test]
+fn a_primary_that_ends_is_followed_within_four_seconds() {
+    let mut world = World::new(3, Faults::default());
+    world.run(5_000);
+    let before = world.acknowledged();
+    world.end_primary();
+    world.run(4_500);
+    assert!(world.acknowledged() > before, "writes go on");
+    assert_eq!(world.reigns(), 2);
+    world.check();
+}
+
+/// The one that was stopped appends what it had, and reads what it has, when it goes on.
+#[test]
+fn a_primary_that_was_stopped_acknowledges_nothing_more_and_loads_again() {
+    let mut world = World::new(5, Faults::default());
+    world.run(5_000);
+    world.stop_primary(8_000);
+    world.run(30_000);
+    world.check();
+    assert_eq!((world.reigns(), world.deposed()), (2, 1));
+    world.assert_all_equal();
+}
+
+/// For six seconds no server leads: longer than the lease.
+#[test]
+fn writes_go_on_after_the_streams_leader_has_ended() {
+    let mut world = World::new(11, Faults::default());
+    world.run(5_000);
+    let before = world.acknowledged();
+    world.lose_leader(6_000);
+    world.run(12_000);
+    world.check();
+    assert!(world.acknowledged() > before + 100, "writes go on");
+    world.assert_all_equal();
+}
+
+#[test]
+fn hubs_that_begin_empty_have_all_keys_again() {
+    let mut world = World::new(13, Faults::default());
+    world.run(5_000);
+    world.end_all();
+    world.run(6_000);
+    world.check();
+    world.assert_all_equal();
+}

@@ -1,0 +1,85 @@
+//! `durability = "quorum"`: keys that survive a machine.
+//!
+//! The primary appends its propagation log to the stream KEYS of NATS, and a reply leaves when the
+//! stream has what it tells of. Standbys follow the stream. `tidewire_cluster::keys` decides what
+//! counts; here is the thread that talks to NATS, and what lanes look at. Without `--cluster`, or
+//! without that line in its file, [`Mode::Off`] is all that a lane sees.
+
+mod lanes;
+#[cfg(not(loom))]
+mod snapshot;
+mod state;
+#[cfg(not(loom))]
+mod store;
+#[cfg(not(loom))]
+mod work;
+
+#[cfg(not(loom))]
+pub use work::QuorumThread;
+
+pub(crate) use lanes::LaneQuorum;
+pub(crate) use state::Quorum;
+
+#[cfg(not(loom))]
+use tidewire_nats::Settings;
+
+/// NATS's client cannot be built with loom.
+#[cfg(loom)]
+type Settings = ();
+
+/// How a hub takes part in keys that survive a machine.
+#[derive(Clone, Debug)]
+pub struct QuorumConfig {
+    /// The cluster; a part of each subject and of each stream's name.
+    pub cluster: String,
+    /// This hub, among those of the cluster.
+    pub hub: String,
+    /// The keys that these hubs share, one of them as the primary.
+    pub group: String,
+    /// Address of this hub for clients that are to write, as `HOST:PORT`.
+    pub address: String,
+    /// How NATS is reached.
+    pub link: Settings,
+    /// Copies of the stream: 1, 3 or 5.
+    pub replicas: usize,
+    /// Bytes of changes after which the primary stores a snapshot.
+    pub snapshot_bytes: u64,
+}
+
+impl QuorumConfig {
+    fn subject(&self) -> String {
+        format!("tw.{}.keys.{}", self.cluster, self.group)
+    }
+
+    fn stream(&self) -> String {
+        format!("TW_{}_KEYS_{}", self.cluster, self.group)
+    }
+
+    fn head_subject(&self) -> String {
+        format!("tw.{}.keysnap.{}.head", self.cluster, self.group)
+    }
+
+    fn part_subject(&self, number: u64) -> String {
+        format!("tw.{}.keysnap.{}.{number:016x}", self.cluster, self.group)
+    }
+
+    fn snapshot_subjects(&self) -> String {
+        format!("tw.{}.keysnap.{}.>", self.cluster, self.group)
+    }
+
+    fn snapshot_stream(&self) -> String {
+        format!("TW_{}_KEYSNAP_{}", self.cluster, self.group)
+    }
+
+    fn lease_subject(&self) -> String {
+        format!("$KV.TW_{}.keys.{}", self.cluster, self.group)
+    }
+
+    fn lease_stream(&self) -> String {
+        format!("KV_TW_{}", self.cluster)
+    }
+
+    fn lease_subjects(&self) -> String {
+        format!("$KV.TW_{}.>", self.cluster)
+    }
+}

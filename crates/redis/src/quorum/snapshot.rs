@@ -1,0 +1,303 @@
+//! Snapshots of the keys beside the stream KEYS: they bound what a hub that starts has to read.
+//!
+//! A snapshot is a file of keys (RDB) in parts, each a message with a checksum, and a head behind
+//! them. The head is written only after all parts were read back and found right, and after the
+//! stream has everything that the file includes. The two newest snapshots are kept, and the stream
+//! is trimmed behind the older one: if the newest cannot be read, there is another.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use tidewire_cluster::keys::frame::{BODY_LENGTH_MAX, HistoryId};
+use tidewire_cluster::keys::{KeysFrame, KeysHead, KeysHeader, KeysPosition};
+use tidewire_lane::unguessable_word;
+use tidewire_nats::Extent;
+use tracing::{error, info};
+
+use super::QuorumConfig;
+use super::store::Store;
+use crate::server::Server;
+
+/// Parts that may wait for their answers.
+const PARTS_IN_FLIGHT: usize = 4;
+/// How long the stream may take to have what a snapshot includes.
+const DURABLE_WITHIN: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Stores a snapshot and trims the stream. `position` is one that the stream had before. Returns
+/// the offset up to which it includes everything.
+pub(super) fn save(
+    server: &Server,
+    config: &QuorumConfig,
+    position: KeysPosition,
+    is_stopped: Arc<AtomicBool>,
+) -> Result<u64, String> {
+    let mut store = Store::open(config, is_stopped).map_err(|error| error.to_string())?;
+    let head = KeysHead {
+        number: unguessable_word().max(1),
+        sequence: position.sequence,
+        epoch: position.epoch,
+        history: position.history,
+        ..KeysHead::default()
+    };
+    let saved = write(server, config, &mut store, head);
+    match saved {
+        Ok(head) => {
+            let (offset, parts) = (head.offset, head.parts);
+            info!(
+                offset,
+                parts,
+                sequence = head.sequence,
+                "keys: a snapshot is stored"
+            );
+            trim(config, &mut store)?;
+            Ok(offset)
+        }
+        Err(text) => {
+            let subject = config.part_subject(head.number);
+            let _ = store.purge(&config.snapshot_stream(), &subject, Extent::All);
+            Err(text)
+        }
+    }
+}
+
+fn write(
+    server: &Server,
+    config: &QuorumConfig,
+    store: &mut Store,
+    mut head: KeysHead,
+) -> Result<KeysHead, String> {
+    let begun = server.replication.begin_snapshot(server);
+    let (mut snapshot, offset, database) = begun.ok_or("another snapshot is being made")?;
+    if let Some(misfit) = snapshot.misfit() {
+        return Err(misfit.to_string());
+    }
+    (head.offset, head.database) = (offset, database as u32);
+    let subject = config.part_subject(head.number);
+    let (mut bytes, mut goes_on) = (Vec::new(), true);
+    let mut in_flight = VecDeque::new();
+    while goes_on || !bytes.is_empty() {
+        while goes_on && bytes.len() < BODY_LENGTH_MAX {
+            store.go_on()?;
+            goes_on = snapshot.step(&mut bytes);
+        }
+        let body: Vec<u8> = bytes.drain(..bytes.len().min(BODY_LENGTH_MAX)).collect();
+        let header = KeysHeader {
+            is_fence: false,
+            is_whole: !goes_on && bytes.is_empty(),
+            epoch: head.number,
+            offset: head.length,
+            history: head.history,
+        };
+        head.parts += 1;
+        head.length += body.len() as u64;
+        head.file_checksum = crc32c::crc32c_append(head.file_checksum, &body);
+        in_flight.push_back(store.begin(subject.clone(), header.with_body(&body).into())?);
+        if in_flight.len() >= PARTS_IN_FLIGHT
+            && let Some(tag) = in_flight.pop_front()
+        {
+            store.stored(tag)?;
+        }
+    }
+    drop(snapshot);
+    for tag in in_flight {
+        store.stored(tag)?;
+    }
+    let mut parts = Parts::new(config, head);
+    while parts.next(store)?.is_some() {}
+    wait_until_durable(server, store, &head)?;
+    let tag = store.begin(config.head_subject(), head.encode().into())?;
+    store.stored(tag)?;
+    Ok(head)
+}
+
+/// A snapshot with changes that are lost would contradict the stream behind it.
+fn wait_until_durable(server: &Server, store: &Store, head: &KeysHead) -> Result<(), String> {
+    let begin = Instant::now();
+    loop {
+        store.go_on()?;
+        let figures = server.quorum.shown.lock().figures;
+        let position = figures.map(|figures| figures.position);
+        let is_ours = |history: &HistoryId| *history == head.history;
+        match position {
+            Some(position) if !is_ours(&position.history) => {
+                return Err("another reign has begun meanwhile".to_owned());
+            }
+            Some(position) if position.whole >= head.offset => return Ok(()),
+            _ if begin.elapsed() > DURABLE_WITHIN => {
+                return Err("the stream has not acknowledged what it includes".to_owned());
+            }
+            _ => std::thread::sleep(LOOK_EVERY),
+        }
+    }
+}
+
+/// Removes what is behind the two newest snapshots.
+fn trim(config: &QuorumConfig, store: &mut Store) -> Result<(), String> {
+    let heads = heads(config, store)?;
+    let kept = &heads[heads.len().saturating_sub(2)..];
+    if let [older, newer] = kept {
+        let before = older.sequence.min(newer.sequence);
+        store.purge(&config.stream(), "", Extent::Before(before))?;
+    }
+    let stream = config.snapshot_stream();
+    for head in &heads[..heads.len().saturating_sub(2)] {
+        store.purge(&stream, &config.part_subject(head.number), Extent::All)?;
+    }
+    store.purge(&stream, &config.head_subject(), Extent::AllBut(2))
+}
+
+/// Returns the heads, the newest last.
+fn heads(config: &QuorumConfig, store: &mut Store) -> Result<Vec<KeysHead>, String> {
+    let (stream, subject) = (config.snapshot_stream(), config.head_subject());
+    // The leader knows the newest; a copy that is behind is asked again.
+    let Some(newest) = store.newest(&stream, &subject)? else {
+        return Ok(Vec::new());
+    };
+    let mut entries = Vec::new();
+    let mut last = 0;
+    while last < newest.sequence {
+        for entry in store.fetch(&stream, &subject, last)? {
+            last = entry.sequence;
+            entries.push(entry);
+        }
+    }
+    let mut heads = Vec::new();
+    for entry in entries {
+        match KeysHead::decode(&entry.payload) {
+            Some(head) => heads.push(head),
+            None => error!(
+                sequence = entry.sequence,
+                "keys: the head of a snapshot is damaged"
+            ),
+        }
+    }
+    Ok(heads)
+}
+
+/// Loads the newest snapshot that is whole. Returns its head; `None` if there is none. An error is
+/// one of NATS: that must be tried again.
+pub(super) fn load(
+    server: &Server,
+    config: &QuorumConfig,
+    is_stopped: &Arc<AtomicBool>,
+) -> Result<Option<KeysHead>, String> {
+    let mut store = Store::open(config, is_stopped.clone()).map_err(|error| error.to_string())?;
+    for head in heads(config, &mut store)?.into_iter().rev() {
+        // First all of it is checked, then it is loaded.
+        let mut parts = Parts::new(config, head);
+        let is_whole = loop {
+            match parts.next(&mut store) {
+                Ok(Some(_)) => {}
+                Ok(None) => break Ok(()),
+                Err(text) => break Err(text),
+            }
+        };
+        if let Err(text) = is_whole {
+            if parts.is_unreadable {
+                error!("keys: a snapshot is not used: {text}");
+                continue;
+            }
+            return Err(text);
+        }
+        let mut parts = Parts::new(config, head);
+        let place = (head.offset, head.database as usize);
+        let loaded = server
+            .replication
+            .load_parts(server, place, || parts.next(&mut store));
+        match loaded {
+            Ok(()) => {
+                let (offset, bytes) = (head.offset, head.length);
+                info!(offset, bytes, "keys: a snapshot is loaded");
+                return Ok(Some(head));
+            }
+            Err(text) => error!("keys: a snapshot cannot be loaded: {text}"),
+        }
+    }
+    Ok(None)
+}
+
+/// The parts of a snapshot, read one after the other and checked.
+struct Parts {
+    stream: String,
+    subject: String,
+    head: KeysHead,
+    fetched: VecDeque<tidewire_nats::Entry>,
+    after: u64,
+    count: u32,
+    length: u64,
+    checksum: u32,
+    empty: u32,
+    /// It is not NATS that fails, but the snapshot.
+    is_unreadable: bool,
+}
+
+impl Parts {
+    fn new(config: &QuorumConfig, head: KeysHead) -> Parts {
+        Parts {
+            stream: config.snapshot_stream(),
+            subject: config.part_subject(head.number),
+            head,
+            fetched: VecDeque::new(),
+            after: 0,
+            count: 0,
+            length: 0,
+            checksum: 0,
+            empty: 0,
+            is_unreadable: false,
+        }
+    }
+
+    fn unreadable<T>(&mut self, text: &str) -> Result<T, String> {
+        self.is_unreadable = true;
+        let number = self.head.number;
+        Err(format!(
+            "snapshot {number:016x}, part {}: {text}",
+            self.count
+        ))
+    }
+
+    fn next(&mut self, store: &mut Store) -> Result<Option<Vec<u8>>, String> {
+        if self.count == self.head.parts {
+            let found = (self.length, self.checksum);
+            return match found == (self.head.length, self.head.file_checksum) {
+                true => Ok(None),
+                false => self.unreadable("its file has another length or checksum"),
+            };
+        }
+        while self.fetched.is_empty() {
+            let fetched = store.fetch(&self.stream, &self.subject, self.after)?;
+            self.empty = if fetched.is_empty() {
+                self.empty + 1
+            } else {
+                0
+            };
+            if self.empty > EMPTY_MAX {
+                return self.unreadable("it is missing");
+            }
+            if fetched.is_empty() {
+                // A copy may be behind.
+                std::thread::sleep(LOOK_EVERY);
+            }
+            self.fetched.extend(fetched);
+        }
+        let Some(entry) = self.fetched.pop_front() else {
+            return self.unreadable("it is missing");
+        };
+        self.after = entry.sequence;
+        let body = match KeysFrame::decode(&entry.payload) {
+            Ok(frame) if frame.header.offset == self.length => frame.body.to_vec(),
+            Ok(_) => return self.unreadable("it is not the next one"),
+            Err(error) => return self.unreadable(&error.to_string()),
+        };
+        self.count += 1;
+        self.length += body.len() as u64;
+        self.checksum = crc32c::crc32c_append(self.checksum, &body);
+        Ok(Some(body))
+    }
+}
+
+/// How often a copy may have nothing of a part that must be there.
+const EMPTY_MAX: u32 = 250;

@@ -1,0 +1,737 @@
+//! The thread between the keys and NATS.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidewire_cluster::keys::frame::{ADDRESS_LENGTH_MAX, HEADER_LENGTH};
+use tidewire_cluster::keys::{
+    KeysAction, KeysConfig, KeysEvent, KeysFault, KeysHeader, KeysMember, KeysPosition, KeysRole,
+    Outcome,
+};
+use tidewire_cluster::{Entry, LeaseAction};
+use tidewire_lane::{monotonic_ns, unguessable_word};
+use tidewire_nats::{Answer, Event, Expectation, Fetching, Inbox, Link, Storing, StreamSettings};
+use tracing::{error, info, warn};
+
+use super::QuorumConfig;
+use super::snapshot;
+use super::state::{Mode, STALL_SECONDS};
+use crate::attention::Obstacles;
+use crate::server::Server;
+
+/// Longest delay until a request to stop is noticed.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+/// How long an entry of the lease stays without being written again.
+const LEASE_AGE: Duration = Duration::from_secs(3);
+/// Time from a failed attempt to make the streams to the next.
+const STREAMS_RETRY_NS: u64 = 1_000_000_000;
+/// How long the end of the hub waits for what is not acknowledged.
+const END_NS_MAX: u64 = 1_000_000_000;
+/// Messages that are read at once, and their bytes.
+const FETCHED_MAX: usize = 1_000;
+const FETCHED_BYTES_MAX: usize = 4 << 20;
+/// Time from a snapshot that failed to the next.
+const SNAPSHOT_RETRY_NS: u64 = 60_000_000_000;
+const STALL_NS: u64 = STALL_SECONDS * 1_000_000_000;
+
+/// The thread. Dropping it gives the lease back, so that another hub takes over.
+#[derive(Debug)]
+pub struct QuorumThread {
+    is_stopped: Arc<AtomicBool>,
+    inbox: Inbox,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl QuorumThread {
+    /// Starts the thread if the server's keys are to survive a machine.
+    ///
+    /// # Errors
+    /// The credentials cannot be read, or no thread can be started.
+    pub fn start(server: &Arc<Server>) -> io::Result<Option<Self>> {
+        let Some(config) = server.config.quorum.clone() else {
+            return Ok(None);
+        };
+        let inbox = Inbox::new();
+        let link = Link::start(config.link.clone(), inbox.clone())?;
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let _ = server.quorum.inbox.set(inbox.clone());
+        server.quorum.shown.lock().group = config.group.clone();
+        let mut work = Work::new(
+            server.clone(),
+            config,
+            link,
+            inbox.clone(),
+            is_stopped.clone(),
+        );
+        let thread = std::thread::Builder::new()
+            .name("quorum".to_owned())
+            .spawn(move || work.run())?;
+        Ok(Some(Self {
+            is_stopped,
+            inbox,
+            thread: Some(thread),
+        }))
+    }
+}
+
+impl Drop for QuorumThread {
+    fn drop(&mut self) {
+        self.is_stopped.store(true, Ordering::Release);
+        self.inbox.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A request whose answer is to come.
+#[derive(Clone, Copy, Debug)]
+enum Request {
+    Stream,
+    Stored(u64),
+    End(u64),
+    Entries(u64),
+    LeaseWrite(u64),
+    LeaseRead(u64),
+    LeaseDelete,
+}
+
+/// Whether the streams exist.
+#[derive(Clone, Copy, Debug)]
+enum Streams {
+    Due(u64),
+    /// So many answers are to come; whether one was a failure.
+    Asked(usize, bool),
+    Made,
+}
+
+struct Work {
+    server: Arc<Server>,
+    config: QuorumConfig,
+    link: Link,
+    inbox: Inbox,
+    is_stopped: Arc<AtomicBool>,
+    member: KeysMember,
+    streams: Streams,
+    /// What tells this process's lease from others'.
+    mark: Bytes,
+    tag: u64,
+    requests: HashMap<u64, Request>,
+    /// The database that the stream has selected.
+    database: usize,
+    /// What was acknowledged when it was looked at last, and since when it is that.
+    progress: (u64, u64),
+    message: Vec<u8>,
+    /// Whether the keys of a snapshot are here, or there is none.
+    is_loaded: bool,
+    /// Offset of the newest snapshot, and when the next may be made.
+    snapshot: (u64, u64),
+    snapshot_job: Option<JoinHandle<Result<u64, String>>>,
+    /// How often a snapshot was loaded because the stream had been trimmed.
+    snapshot_reads: u32,
+    seed: [u8; 12],
+}
+
+impl Work {
+    fn new(
+        server: Arc<Server>,
+        config: QuorumConfig,
+        link: Link,
+        inbox: Inbox,
+        is_stopped: Arc<AtomicBool>,
+    ) -> Self {
+        let mut seed = [0; 12];
+        seed[..8].copy_from_slice(&unguessable_word().to_le_bytes());
+        seed[8..].copy_from_slice(&(unguessable_word() as u32).to_le_bytes());
+        let now_ns = monotonic_ns();
+        let mark = format!(
+            "{{\"hub\":\"{}\",\"process\":\"{}\"}}",
+            config.hub,
+            hexadecimal(&seed)
+        );
+        Self {
+            member: KeysMember::new(KeysConfig::of(seed), KeysPosition::default(), now_ns),
+            server,
+            config,
+            link,
+            inbox,
+            is_stopped,
+            streams: Streams::Due(now_ns),
+            mark: mark.into(),
+            tag: 0,
+            requests: HashMap::new(),
+            database: 0,
+            progress: (0, now_ns),
+            message: Vec::new(),
+            is_loaded: false,
+            snapshot: (0, now_ns),
+            snapshot_job: None,
+            snapshot_reads: 0,
+            seed,
+        }
+    }
+
+    fn run(&mut self) {
+        let mut events = Vec::new();
+        while !self.is_stopped.load(Ordering::Acquire) {
+            self.inbox.take(self.wait(), &mut events);
+            for event in events.drain(..) {
+                self.event(event);
+            }
+            self.turn();
+        }
+        self.end();
+    }
+
+    fn wait(&self) -> Duration {
+        let deadline_ns = match self.streams {
+            Streams::Due(at_ns) => at_ns,
+            Streams::Asked(..) => u64::MAX,
+            Streams::Made => self.member.deadline_ns(),
+        };
+        let now_ns = monotonic_ns();
+        Duration::from_nanos(deadline_ns.saturating_sub(now_ns)).min(WAIT_MAX)
+    }
+
+    fn turn(&mut self) {
+        let now_ns = monotonic_ns();
+        match self.streams {
+            Streams::Due(at_ns) if now_ns >= at_ns => self.make_streams(),
+            Streams::Made if !self.is_loaded => self.begin(),
+            Streams::Made => {
+                let end = self.server.replication.log_end(&self.server);
+                self.member.handle_timeout(end, now_ns);
+            }
+            _ => {}
+        }
+        self.follow_events();
+        self.perform();
+        self.tell_lanes();
+        self.show();
+        self.follow_snapshots();
+    }
+
+    /// Begins with the newest snapshot, or with the beginning of the stream.
+    fn begin(&mut self) {
+        if let Some(position) = self.load_snapshot() {
+            let now_ns = monotonic_ns();
+            self.requests.clear();
+            self.member = KeysMember::new(KeysConfig::of(self.seed), position, now_ns);
+            self.is_loaded = true;
+        }
+    }
+
+    /// Returns where the stream is to be read on. `None` if the hub ends first.
+    fn load_snapshot(&mut self) -> Option<KeysPosition> {
+        while !self.is_stopped.load(Ordering::Acquire) {
+            match snapshot::load(&self.server, &self.config, &self.is_stopped) {
+                Ok(head) => {
+                    let head = head.unwrap_or_default();
+                    self.database = head.database as usize;
+                    self.snapshot.0 = head.offset;
+                    self.server
+                        .quorum
+                        .durable
+                        .store(head.offset, Ordering::SeqCst);
+                    return Some(head.position());
+                }
+                Err(text) => {
+                    let answer = Answer::Failed(text);
+                    self.note_error("the snapshots cannot be read", &answer);
+                    std::thread::sleep(WAIT_MAX);
+                }
+            }
+        }
+        None
+    }
+
+    /// Stores a snapshot when enough was changed since the last one.
+    fn follow_snapshots(&mut self) {
+        let now_ns = monotonic_ns();
+        if let Some(job) = self.snapshot_job.take_if(|job| job.is_finished()) {
+            match job.join() {
+                Ok(Ok(offset)) => {
+                    self.snapshot.0 = offset;
+                    self.server.quorum.shown.lock().snapshot = offset;
+                }
+                Ok(Err(text)) => {
+                    self.note_error("a snapshot cannot be stored", &Answer::Failed(text));
+                    self.snapshot.1 = now_ns + SNAPSHOT_RETRY_NS;
+                }
+                Err(_) => self.snapshot.1 = u64::MAX,
+            }
+        }
+        let position = self.member.figures().position;
+        let is_due = position.whole.saturating_sub(self.snapshot.0) >= self.config.snapshot_bytes
+            && now_ns >= self.snapshot.1
+            && self.snapshot_job.is_none()
+            && self.server.quorum.mode() == Mode::Primary;
+        if !is_due {
+            return;
+        }
+        let (server, config) = (self.server.clone(), self.config.clone());
+        let is_stopped = self.is_stopped.clone();
+        let job = std::thread::Builder::new()
+            .name("keys-snapshot".to_owned())
+            .spawn(move || snapshot::save(&server, &config, position, is_stopped));
+        match job {
+            Ok(job) => self.snapshot_job = Some(job),
+            Err(error) => {
+                warn!(%error, "keys: no thread for a snapshot");
+                self.snapshot.1 = now_ns + SNAPSHOT_RETRY_NS;
+            }
+        }
+    }
+
+    /// Gives what the stream has not acknowledged a moment, and the lease back.
+    fn end(&mut self) {
+        let until_ns = monotonic_ns() + END_NS_MAX;
+        let mut events = Vec::new();
+        while self.member.figures().role == KeysRole::Primary
+            && self.member.durable() < self.server.replication.log_end(&self.server)
+            && monotonic_ns() < until_ns
+        {
+            self.inbox.take(self.wait(), &mut events);
+            for event in events.drain(..) {
+                self.event(event);
+            }
+            self.turn();
+        }
+        self.server.quorum.set_mode(&self.server, Mode::Suspended);
+        self.member.end();
+        self.perform();
+        if let Some(job) = self.snapshot_job.take() {
+            let _ = job.join();
+        }
+    }
+
+    fn open(&mut self, request: Request) -> u64 {
+        self.tag += 1;
+        self.requests.insert(self.tag, request);
+        self.tag
+    }
+
+    fn make_streams(&mut self) {
+        let config = &self.config;
+        let streams = [
+            StreamSettings {
+                name: config.stream(),
+                subjects: vec![config.subject()],
+                replicas: config.replicas,
+                refuses_when_full: true,
+                ..StreamSettings::default()
+            },
+            StreamSettings {
+                name: config.lease_stream(),
+                subjects: vec![config.lease_subjects()],
+                replicas: config.replicas,
+                per_subject_max: Some(1),
+                age_max: LEASE_AGE,
+                repeated_within: LEASE_AGE,
+                ..StreamSettings::default()
+            },
+            StreamSettings {
+                name: config.snapshot_stream(),
+                subjects: vec![config.snapshot_subjects()],
+                replicas: config.replicas,
+                refuses_when_full: true,
+                ..StreamSettings::default()
+            },
+        ];
+        self.streams = Streams::Asked(streams.len(), false);
+        for stream in streams {
+            let tag = self.open(Request::Stream);
+            self.link.make_stream(tag, stream);
+        }
+    }
+
+    fn stream_made(&mut self, answer: &Answer) {
+        let Streams::Asked(left, has_failed) = self.streams else {
+            return;
+        };
+        let is_made = matches!(answer, Answer::Made);
+        if !is_made {
+            self.note_error("a stream cannot be made", answer);
+        }
+        self.streams = match (left - 1, has_failed || !is_made) {
+            (0, true) => Streams::Due(monotonic_ns() + STREAMS_RETRY_NS),
+            (0, false) => Streams::Made,
+            (left, failed) => Streams::Asked(left, failed),
+        };
+    }
+
+    fn note_error(&self, what: &str, answer: &Answer) {
+        let text = match answer {
+            Answer::Failed(text) => format!("{what}: {text}"),
+            Answer::TimedOut => format!("{what}: no answer"),
+            Answer::NoStream => format!("{what}: no stream, or no leader of it"),
+            _ => return,
+        };
+        let mut shown = self.server.quorum.shown.lock();
+        if shown.last_error != text {
+            warn!("keys: {text}");
+            shown.last_error = text;
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        let now_ns = monotonic_ns();
+        match event {
+            Event::Connected => self.server.quorum.shown.lock().is_linked = true,
+            Event::Disconnected { reason } => {
+                let was = std::mem::take(&mut self.server.quorum.shown.lock().is_linked);
+                if was {
+                    warn!(%reason, "keys: the link to NATS is lost; reconnecting");
+                }
+            }
+            Event::Message(_) => {}
+            Event::Answer { tag, answer } => {
+                if let Some(request) = self.requests.remove(&tag) {
+                    self.answer(request, &answer, now_ns);
+                }
+            }
+        }
+        self.follow_events();
+    }
+
+    fn answer(&mut self, request: Request, answer: &Answer, now_ns: u64) {
+        let member = &mut self.member;
+        match (request, answer) {
+            (Request::Stream, answer) => return self.stream_made(answer),
+            (Request::Stored(request), Answer::Stored { sequence, .. }) => {
+                return member.stored(request, Outcome::Stored(*sequence), now_ns);
+            }
+            (Request::Stored(request), Answer::Refused) => {
+                return member.stored(request, Outcome::Refused, now_ns);
+            }
+            (Request::Stored(request), _) => member.stored(request, Outcome::Unknown, now_ns),
+            (Request::End(request), Answer::Newest(entry)) => {
+                let last = entry.as_ref().map_or(0, |entry| entry.sequence);
+                return member.ends_at(request, last, now_ns);
+            }
+            (Request::Entries(request), Answer::Entries(entries)) => {
+                let entries = entries.iter().map(|one| (one.sequence, &*one.payload));
+                return member.fetched(request, entries, now_ns);
+            }
+            (Request::End(request) | Request::Entries(request), _) => {
+                member.failed(request, now_ns);
+            }
+            (Request::LeaseWrite(request), Answer::Stored { sequence, .. }) => {
+                return member.lease().written(request, *sequence, now_ns);
+            }
+            (Request::LeaseWrite(request), Answer::Refused) => {
+                return member.lease().refused(request, now_ns);
+            }
+            (Request::LeaseRead(request), Answer::Newest(entry)) => {
+                let entry = entry.as_ref().filter(|entry| !entry.is_deletion);
+                let entry = entry.map(|entry| Entry {
+                    revision: entry.sequence,
+                    is_ours: entry.payload == self.mark,
+                });
+                return member.lease().read(request, entry, now_ns);
+            }
+            (Request::LeaseWrite(request) | Request::LeaseRead(request), _) => {
+                member.lease().failed(request, now_ns);
+            }
+            (Request::LeaseDelete, _) => return,
+        }
+        self.note_error("NATS", answer);
+    }
+
+    /// Does what the member asks for.
+    fn perform(&mut self) {
+        while let Some(action) = self.member.next_action() {
+            match action {
+                KeysAction::Lease(action) => self.ask_for_lease(action),
+                KeysAction::Append {
+                    request,
+                    expected,
+                    header,
+                    end,
+                } => self.append(request, expected, &header, end),
+                KeysAction::Fence {
+                    request,
+                    expected,
+                    header,
+                } => {
+                    let address = self.config.address.as_bytes();
+                    let address = &address[..address.len().min(ADDRESS_LENGTH_MAX)];
+                    self.store(request, expected, header.with_body(address).into());
+                }
+                KeysAction::AskEnd { request } => {
+                    let tag = self.open(Request::End(request));
+                    self.link.newest(tag, &self.config.stream(), None);
+                }
+                KeysAction::Fetch { request, after } => {
+                    let tag = self.open(Request::Entries(request));
+                    let fetching = Fetching {
+                        stream: self.config.stream(),
+                        subject: self.config.subject(),
+                        after,
+                        count_max: FETCHED_MAX,
+                        bytes_max: FETCHED_BYTES_MAX,
+                    };
+                    self.link.fetch(tag, fetching);
+                }
+            }
+        }
+    }
+
+    fn append(&mut self, request: u64, expected: u64, header: &KeysHeader, end: u64) {
+        let mut message = std::mem::take(&mut self.message);
+        message.clear();
+        message.resize(HEADER_LENGTH, 0);
+        let range = (header.offset, end);
+        let read = self
+            .server
+            .replication
+            .read_log(&self.server, range, &mut message);
+        match read {
+            Some(()) => {
+                header.seal(&mut message);
+                self.store(request, expected, Bytes::copy_from_slice(&message));
+            }
+            None => self.member.log_is_trimmed(header.offset),
+        }
+        self.message = message;
+    }
+
+    fn store(&mut self, request: u64, expected: u64, payload: Bytes) {
+        let tag = self.open(Request::Stored(request));
+        let storing = Storing {
+            subject: self.config.subject(),
+            expectation: Expectation::Stream(expected),
+            payload,
+            ..Storing::default()
+        };
+        self.link.store(tag, storing);
+    }
+
+    fn ask_for_lease(&mut self, action: LeaseAction) {
+        let subject = self.config.lease_subject();
+        let (request, expected, is_deletion) = match action {
+            LeaseAction::Create { request } => (Request::LeaseWrite(request), 0, false),
+            LeaseAction::Renew { request, revision } => {
+                (Request::LeaseWrite(request), revision, false)
+            }
+            LeaseAction::Delete { revision } => (Request::LeaseDelete, revision, true),
+            LeaseAction::Read { request } => {
+                let tag = self.open(Request::LeaseRead(request));
+                let stream = self.config.lease_stream();
+                return self.link.newest(tag, &stream, Some(&subject));
+            }
+        };
+        let tag = self.open(request);
+        let payload = match is_deletion {
+            true => Bytes::new(),
+            false => self.mark.clone(),
+        };
+        let storing = Storing {
+            subject,
+            expectation: Expectation::Subject(expected),
+            is_deletion,
+            payload,
+            ..Storing::default()
+        };
+        self.link.store(tag, storing);
+    }
+
+    /// Takes the member's events, in their order.
+    fn follow_events(&mut self) {
+        while let Some(event) = self.member.next_event() {
+            let server = self.server.clone();
+            let replication = &server.replication;
+            if server.quorum.mode() == Mode::Failed {
+                continue;
+            }
+            match event {
+                KeysEvent::Apply { bytes, end } => self.apply(&bytes, end),
+                KeysEvent::Reign { history, address } => {
+                    let text = String::from_utf8_lossy(&address).into_owned();
+                    info!(primary = %text, "keys: another hub is the primary");
+                    server.quorum.shown.lock().primary = text;
+                    replication.follow_primary(&server, hexadecimal(&history), &address);
+                }
+                KeysEvent::Serving { history, offset } => {
+                    debug_assert_eq!(replication.log_end(&server), offset, "all is applied");
+                    // The gate opens when lanes know that replies wait.
+                    server.quorum.set_mode(&server, Mode::Suspended);
+                    replication.become_primary(&server, hexadecimal(&history));
+                    self.begin_serving();
+                }
+                KeysEvent::Resumed => self.begin_serving(),
+                KeysEvent::Deposed => self.deposed(),
+                KeysEvent::Failed(KeysFault::Hole { .. }) if self.may_reload() => self.reload(),
+                KeysEvent::Failed(fault) => self.fail(&fault.to_string()),
+            }
+        }
+    }
+
+    fn begin_serving(&mut self) {
+        info!(
+            epoch = self.member.figures().position.epoch,
+            "keys: this hub is the primary"
+        );
+        let mut shown = self.server.quorum.shown.lock();
+        shown.primary = self.config.address.clone();
+        shown.reigns += 1;
+        drop(shown);
+        self.progress = (self.member.durable(), monotonic_ns());
+    }
+
+    fn apply(&mut self, bytes: &[u8], end: u64) {
+        let server = self.server.clone();
+        match server
+            .replication
+            .apply_units(&server, bytes, self.database)
+        {
+            Ok(database) if server.replication.log_end(&server) == end => self.database = database,
+            Ok(_) => self.fail("the log does not continue the stream KEYS"),
+            Err(text) => self.fail(&format!("the stream KEYS cannot be applied: {text}")),
+        }
+    }
+
+    /// Another hub is the primary. What was changed here and is not in the stream is discarded:
+    /// all keys are loaded again.
+    fn deposed(&mut self) {
+        warn!("keys: another hub has become the primary; unacknowledged changes are discarded");
+        let (server, is_stopped) = (self.server.clone(), self.is_stopped.clone());
+        let quorum = &server.quorum;
+        quorum.serves_until_ns.store(0, Ordering::SeqCst);
+        quorum.set_mode(&server, Mode::Loading);
+        self.set_stalled(false);
+        quorum.cuts.fetch_add(1, Ordering::SeqCst);
+        quorum.shown.lock().deposed += 1;
+        quorum.wake_lanes(&server);
+        // Each lane ends two turns, and so cuts the replies that wait.
+        let is_over = || is_stopped.load(Ordering::Acquire);
+        if !server.replication.leave_primary(&server, is_over) {
+            return;
+        }
+        quorum.durable.store(0, Ordering::SeqCst);
+        quorum.told.store(0, Ordering::SeqCst);
+        if let Some(position) = self.load_snapshot() {
+            self.member.restart(position, monotonic_ns());
+        }
+    }
+
+    /// Whether the part of the stream that is missing may be in a snapshot: this hub was behind
+    /// when the stream was trimmed.
+    fn may_reload(&self) -> bool {
+        matches!(self.server.quorum.mode(), Mode::Loading | Mode::Standby)
+            && self.snapshot_reads < 3
+    }
+
+    /// A standby begins again with the newest snapshot.
+    fn reload(&mut self) {
+        warn!("keys: the stream was trimmed before this hub had read it: it loads a snapshot");
+        self.snapshot_reads += 1;
+        let (server, is_stopped) = (self.server.clone(), self.is_stopped.clone());
+        server.quorum.set_mode(&server, Mode::Loading);
+        let is_over = || is_stopped.load(Ordering::Acquire);
+        if server.replication.leave_primary(&server, is_over) {
+            server.quorum.durable.store(0, Ordering::SeqCst);
+            self.begin();
+        }
+    }
+
+    fn fail(&mut self, text: &str) {
+        error!("keys: {text}; they are not served until the hub is started again");
+        let quorum = &self.server.quorum;
+        quorum.serves_until_ns.store(0, Ordering::SeqCst);
+        quorum.set_mode(&self.server, Mode::Failed);
+        let mut shown = quorum.shown.lock();
+        if shown.fault.is_empty() {
+            shown.fault = text.to_owned();
+        }
+        drop(shown);
+        quorum.cuts.fetch_add(1, Ordering::SeqCst);
+        quorum.wake_lanes(&self.server);
+        self.member.end();
+    }
+
+    /// Publishes what lanes look at.
+    fn tell_lanes(&mut self) {
+        let now_ns = monotonic_ns();
+        let server = &self.server;
+        let quorum = &server.quorum;
+        let mode = quorum.mode();
+        if mode == Mode::Failed {
+            return;
+        }
+        let role = self.member.figures().role;
+        let until_ns = self.member.serves_until_ns(now_ns);
+        quorum.serves_until_ns.store(until_ns, Ordering::SeqCst);
+        let now = match role {
+            KeysRole::Primary if until_ns > now_ns => Mode::Primary,
+            KeysRole::Primary => Mode::Suspended,
+            KeysRole::Standby | KeysRole::Candidate if mode != Mode::Primary => Mode::Standby,
+            KeysRole::Failed => Mode::Failed,
+            _ => Mode::Loading,
+        };
+        if now == Mode::Standby && mode == Mode::Loading {
+            server.replication.has_all_keys(server);
+        }
+        if now != mode {
+            quorum.set_mode(server, now);
+        }
+        let durable = self.member.durable();
+        if matches!(role, KeysRole::Primary) {
+            if quorum.durable.swap(durable, Ordering::SeqCst) != durable {
+                quorum.wake_lanes(server);
+            }
+            self.note_progress(durable, now_ns);
+        } else if role != KeysRole::Deposed {
+            quorum.durable.store(durable, Ordering::SeqCst);
+        }
+    }
+
+    /// After a while without an answer clients are told, and further ones refused.
+    fn note_progress(&mut self, durable: u64, now_ns: u64) {
+        let has_all = durable >= self.server.replication.log_end(&self.server);
+        if durable != self.progress.0 || has_all {
+            self.progress = (durable, now_ns);
+            self.set_stalled(false);
+        } else if now_ns - self.progress.1 >= STALL_NS {
+            self.progress.1 = now_ns;
+            self.set_stalled(true);
+            self.server.quorum.cuts.fetch_add(1, Ordering::SeqCst);
+            self.server.quorum.wake_lanes(&self.server);
+        }
+    }
+
+    fn set_stalled(&self, is_stalled: bool) {
+        let (server, quorum) = (&self.server, &self.server.quorum);
+        if quorum.is_stalled.swap(is_stalled, Ordering::SeqCst) == is_stalled {
+            return;
+        }
+        match is_stalled {
+            true => {
+                error!("keys: the quorum has not answered for {STALL_SECONDS} s");
+                quorum.shown.lock().stalls += 1;
+                server.attention.set(Obstacles::NOT_CURRENT, true);
+            }
+            false => {
+                warn!("keys: the quorum answers again");
+                quorum.set_mode(server, quorum.mode());
+            }
+        }
+    }
+
+    fn show(&self) {
+        self.server.quorum.shown.lock().figures = Some(self.member.figures());
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,318 @@
+"""Keys that survive a machine: `durability = "quorum"` in the file of --cluster."""
+
+import json
+import socket
+import threading
+import time
+
+import pytest
+
+from nats_servers import SERVER, NatsServer, cluster_file, go_on, pause, three_servers
+from support import Reply, RespSocket, eventually, free_ports
+
+pytestmark = pytest.mark.skipif(not SERVER, reason="there is no nats-server")
+
+STREAM = "TW_tests_KEYS_main"
+
+
+@pytest.fixture
+def servers(tmp_path):
+    """Starts NATS servers; what still runs is killed at the end."""
+    started = []
+
+    def start(count=1):
+        made = three_servers(tmp_path) if count == 3 else [NatsServer(tmp_path, *free_ports(1))]
+        started.extend(made)
+        return made
+
+    yield start
+    for server in started:
+        server.kill()
+
+
+def place(folder, name, nats, extra=""):
+    return cluster_file(folder, name, nats, receive=[], replicas=len(nats),
+                        extra=f"durability = 'quorum'\n{extra}")
+
+
+def keys(hub):
+    """The fields of INFO's line of the keys."""
+    text = hub.info("cluster").get("cluster_keys", "")
+    return dict(part.split("=", 1) for part in text.split(",")) if text else {}
+
+
+def is_primary(hub):
+    return keys(hub).get("role") == "primary"
+
+
+def primary_of(*hubs):
+    return eventually(lambda: next((hub for hub in hubs if is_primary(hub)), None),
+                      "one of the hubs is the primary", 30)
+
+
+def ask(servers, subject, body=b""):
+    """Asks a server by its own protocol; returns the answer."""
+    server = next(server for server in servers if server.process)
+    with socket.create_connection(("127.0.0.1", server.port), 5) as one:
+        one.settimeout(5)
+        with one.makefile("rwb") as file:
+            file.readline()
+            file.write(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
+                       b"SUB answer 1\r\n")
+            file.write(f"PUB {subject} answer {len(body)}\r\n".encode() + body + b"\r\n")
+            file.flush()
+            while not (line := file.readline()).startswith(b"MSG"):
+                if line.startswith(b"PING"):
+                    file.write(b"PONG\r\n")
+                    file.flush()
+            return json.loads(file.read(int(line.split()[-1])))
+
+
+def stream(servers, name=STREAM):
+    return ask(servers, f"$JS.API.STREAM.INFO.{name}")
+
+
+def leader_of(servers):
+    """The server that leads the stream KEYS."""
+    return servers[int(stream(servers)["cluster"]["leader"][1:])]
+
+
+class Writer:
+    """A client that writes one key after the other, at the hub that takes it, and notes which
+    writes were acknowledged."""
+
+    def __init__(self, name, *hubs):
+        self.name, self.hubs = name, hubs
+        self.acknowledged, self.refused = [], []
+        self._number, self._is_over = 0, False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        at = 0
+        while not self._is_over:
+            port = self.hubs[at % len(self.hubs)].resp_port
+            try:
+                self._write(port)
+            except (OSError, Reply) as error:  # The hub has ended, or says why it takes nothing.
+                self.refused.append(error)
+                time.sleep(0.02)
+            at += 1
+
+    def _write(self, port):
+        with socket.create_connection(("127.0.0.1", port), 1) as one:
+            one.settimeout(15)
+            client = RespSocket(one)
+            with client.file:
+                while not self._is_over:
+                    self._number += 1
+                    key, value = f"{self.name}:{self._number}", self._number
+                    assert client.call("SET", key, value) == b"OK"
+                    self.acknowledged.append((key, value))
+
+    def wait_for_more(self, count=50, patience_s=30):
+        before = len(self.acknowledged)
+        eventually(lambda: len(self.acknowledged) >= before + count,
+                   f"{count} more writes: {self.refused[-3:]}", patience_s)
+
+    def stop(self):
+        self._is_over = True
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+
+def assert_has(hub, *writers):
+    """The hub has every write that was acknowledged."""
+    with hub.redis() as client:
+        for writer in writers:
+            pipeline = client.pipeline(transaction=False)
+            for key, _ in writer.acknowledged:
+                pipeline.get(key)
+            found = pipeline.execute()
+            lost = [pair for pair, value in zip(writer.acknowledged, found)
+                    if value != str(pair[1]).encode()]
+            assert not lost, f"{len(lost)} of {len(found)} are lost: {lost[:5]}"
+
+
+def test_a_write_is_at_the_standby_which_refuses_writes_and_names_the_primary(
+    servers, start_hub, tmp_path
+):
+    nats = servers()
+    hubs = [start_hub("--cluster", place(tmp_path, name, nats)) for name in "ab"]
+    primary = primary_of(*hubs)
+    standby = hubs[1 - hubs.index(primary)]
+    with primary.redis() as client, standby.redis() as other:
+        client.set("one", "1")
+        client.hset("two", mapping={"a": 1, "b": 2})
+        with client.pipeline(transaction=True) as transaction:
+            transaction.lpush("three", 1, 2, 3)
+            transaction.incrby("four", 4)
+            transaction.execute()
+        eventually(lambda: other.get("four") == b"4", "the standby has all")
+        assert other.hgetall("two") == {b"a": b"1", b"b": b"2"}
+        assert other.lrange("three", 0, -1) == [b"3", b"2", b"1"]
+        with pytest.raises(Exception, match=f"the primary is 127.0.0.1:{primary.resp_port}"):
+            other.set("one", "2")
+        with pytest.raises(Exception, match="choose the primary by a lease"):
+            other.execute_command("REPLICAOF", "NO", "ONE")
+
+
+def test_acknowledged_writes_are_at_the_standby_after_the_primary_was_killed(
+    servers, start_hub, tmp_path
+):
+    nats = servers(3)
+    hubs = [start_hub("--cluster", place(tmp_path, name, nats)) for name in "ab"]
+    primary = primary_of(*hubs)
+    standby = hubs[1 - hubs.index(primary)]
+    writers = [Writer(f"w{number}", primary, standby) for number in range(4)]
+    for writer in writers:
+        writer.wait_for_more()
+    primary.kill()
+    eventually(lambda: is_primary(standby), "the standby takes over", 30)
+    for writer in writers:
+        writer.wait_for_more()
+    for writer in writers:
+        writer.stop()
+    assert_has(standby, *writers)
+
+
+def test_a_primary_that_was_stopped_acknowledges_nothing_and_answers_no_read(
+    servers, start_hub, tmp_path
+):
+    nats = servers(3)
+    hubs = [start_hub("--cluster", place(tmp_path, name, nats)) for name in "ab"]
+    primary = primary_of(*hubs)
+    standby = hubs[1 - hubs.index(primary)]
+    writer = Writer("w", primary)
+    writer.wait_for_more()
+    pause(primary)
+    eventually(lambda: is_primary(standby), "the standby takes over", 30)
+    with standby.redis() as client:
+        client.set("read", "new")
+        # These reach the stopped process before it goes on.
+        sockets = [primary.resp() for _ in range(3)]
+        for one in sockets:
+            one.sendall(b"*2\r\n$3\r\nGET\r\n$4\r\nread\r\n")
+            one.sendall(b"*3\r\n$3\r\nSET\r\n$4\r\nread\r\n$3\r\nold\r\n")
+        before = len(writer.acknowledged)
+        go_on(primary)
+        for one in sockets:
+            answer = one.recv(1000)
+            assert answer.startswith((b"-CLUSTERDOWN", b"-LOADING", b"-READONLY")) or not answer, answer
+            assert b"+OK" not in answer, answer
+        # It follows the new primary, and has dropped what was not acknowledged.
+        eventually(lambda: keys(primary).get("role") == "standby", "it follows", 30)
+        writer.stop()
+        # What was on its way when it was stopped may have been acknowledged by the stream.
+        assert len(writer.acknowledged) <= before + 1, writer.acknowledged[before:]
+        with primary.redis() as other:
+            eventually(lambda: other.get("read") == b"new", "it has the new value")
+            assert int(keys(primary)["deposed"]) == 1
+        assert client.get("read") == b"new"
+    assert_has(standby, writer)
+
+
+def test_writes_go_on_after_the_leader_of_the_stream_was_killed(servers, start_hub, tmp_path):
+    nats = servers(3)
+    hubs = [start_hub("--cluster", place(tmp_path, name, nats)) for name in "ab"]
+    primary_of(*hubs)
+    writers = [Writer(f"w{number}", *hubs) for number in range(4)]
+    for writer in writers:
+        writer.wait_for_more()
+    leader_of(nats).kill()
+    for writer in writers:
+        writer.wait_for_more(patience_s=60)
+    for writer in writers:
+        writer.stop()
+    assert_has(primary_of(*hubs), *writers)
+
+
+def test_hubs_that_start_empty_have_the_keys_again(servers, start_hub, tmp_path):
+    nats = servers(3)
+    places = [place(tmp_path, name, nats) for name in "ab"]
+    hubs = [start_hub("--cluster", one) for one in places]
+    primary = primary_of(*hubs)
+    writer = Writer("w", *hubs)
+    writer.wait_for_more(200)
+    writer.stop()
+    with primary.redis() as client:
+        client.select(3)
+        client.set("elsewhere", "3", ex=1_000)
+        client.function_load("#!lua name=own\nredis.register_function('f', function() return 7 end)")
+    for hub in hubs:
+        hub.kill()
+    hubs = [start_hub("--cluster", one) for one in places]
+    primary = primary_of(*hubs)
+    assert_has(primary, writer)
+    with primary.redis(db=3) as client:
+        assert client.get("elsewhere") == b"3" and client.ttl("elsewhere") > 900
+        assert client.fcall("f", 0) == 7
+    again = Writer("again", *hubs)
+    again.wait_for_more()
+    again.stop()
+    assert_has(primary, writer, again)
+
+
+def test_a_hub_that_ends_in_order_hands_over_at_once(servers, start_hub, tmp_path):
+    nats = servers(3)
+    hubs = [start_hub("--cluster", place(tmp_path, name, nats)) for name in "ab"]
+    primary = primary_of(*hubs)
+    standby = hubs[1 - hubs.index(primary)]
+    writer = Writer("w", primary, standby)
+    writer.wait_for_more()
+    primary.stop()
+    writer.wait_for_more()
+    writer.stop()
+    assert_has(standby, writer)
+
+
+def test_without_a_quorum_clients_are_told_after_ten_seconds(servers, start_hub, tmp_path):
+    nats = servers(3)
+    hub = start_hub("--cluster", place(tmp_path, "a", nats))
+    primary_of(hub)
+    one = hub.resp()
+    client = RespSocket(one)
+    assert client.call("SET", "a", "1") == b"OK"
+    for server in nats[:2]:
+        server.pause()
+    one.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n2\r\n")
+    one.settimeout(30)
+    answer = one.recv(1000)
+    assert answer.startswith(b"-CLUSTERDOWN") and b"may or may not take effect" in answer, answer
+    assert one.recv(1000) == b"", "the connection ends, because its other replies are unknown"
+    with hub.redis() as other, pytest.raises(Exception, match="nothing was done"):
+        other.get("a")
+    for server in nats[:2]:
+        server.go_on()
+    primary_of(hub)
+    with hub.redis() as other:
+        eventually(lambda: other.get("a") in (b"1", b"2"), "one of both")
+
+
+def test_snapshots_bound_the_stream_and_a_damaged_one_is_not_used(servers, start_hub, tmp_path):
+    nats = servers()
+    places = [place(tmp_path, name, nats, "keys-snapshot-megabytes = 1") for name in "ab"]
+    hubs = [start_hub("--cluster", one) for one in places]
+    primary = primary_of(*hubs)
+    with primary.redis() as client:
+        for round_ in range(1, 5):
+            before = int(keys(primary)["snapshot"])
+            pipeline = client.pipeline(transaction=False)
+            for number in range(300):
+                pipeline.set(f"k{number}", f"{round_}:" + "x" * 5_000)
+            pipeline.lpush("list", round_)
+            pipeline.execute()
+            eventually(lambda: int(keys(primary)["snapshot"]) > before, "a snapshot is stored")
+        client.set("behind", "it")
+    eventually(lambda: stream(nats)["state"]["first_seq"] > 1, "the stream is trimmed")
+    for hub in hubs:
+        hub.kill()
+    # The newest head is none.
+    ask(nats, "tw.tests.keysnap.main.head", b"no head")
+    hubs = [start_hub("--cluster", one) for one in places]
+    primary = primary_of(*hubs)
+    with primary.redis() as client:
+        assert client.get("behind") == b"it"
+        assert client.lrange("list", 0, -1) == [b"4", b"3", b"2", b"1"]
+        assert all(client.get(f"k{number}").startswith(b"4:") for number in range(300))
+    assert any("the head of a snapshot is damaged" in hub.stdout + hub.stderr for hub in hubs)
