@@ -20,12 +20,24 @@ pub use work::QuorumThread;
 pub(crate) use lanes::LaneQuorum;
 pub(crate) use state::Quorum;
 
+#[cfg(loom)]
+use absent::{Inbox, Settings};
 #[cfg(not(loom))]
-use tidewire_nats::Settings;
+use tidewire_nats::{Inbox, Settings};
 
 /// NATS's client cannot be built with loom.
 #[cfg(loom)]
-type Settings = ();
+mod absent {
+    #[derive(Clone, Debug)]
+    pub struct Settings;
+
+    #[derive(Debug)]
+    pub struct Inbox;
+
+    impl Inbox {
+        pub fn wake(&self) {}
+    }
+}
 
 /// How a hub takes part in keys that survive a machine.
 #[derive(Clone, Debug)]

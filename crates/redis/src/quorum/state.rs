@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 use parking_lot::Mutex;
 use tidewire_cluster::keys::KeysFigures;
 use tidewire_fanout::bits;
-use tidewire_nats::Inbox;
 
+use super::Inbox;
 use crate::attention::Obstacles;
 use crate::registry::line;
 use crate::server::Server;
