@@ -115,6 +115,27 @@ struct Traded {
 pub(crate) struct Member {
     pub(crate) venue: u16,
     pub(crate) topic: Arc<Topic>,
+    /// Whether the symbol was of this venue alone before it had several.
+    is_first: bool,
+}
+
+impl Member {
+    /// Returns the venue that `topic` is of, and that the symbol was of before it had several.
+    pub(crate) fn first(topic: Arc<Topic>) -> Self {
+        Self {
+            is_first: true,
+            ..Self::further(topic)
+        }
+    }
+
+    /// Returns another venue, that of `topic`.
+    pub(crate) fn further(topic: Arc<Topic>) -> Self {
+        Self {
+            venue: topic.venue(),
+            topic,
+            is_first: false,
+        }
+    }
 }
 
 impl Topic {
@@ -489,6 +510,14 @@ impl Topic {
             let mut members = members.iter();
             let own = members.find(|member| member.venue == venue)?;
             Some(own.topic.number)
+        })
+    }
+
+    /// Returns the topic that goes on with what this one had before it was consolidated.
+    pub(crate) fn continued(&self) -> Option<Arc<Topic>> {
+        self.with_members(|members| {
+            let first = members.iter().find(|member| member.is_first)?;
+            Some(first.topic.clone())
         })
     }
 

@@ -178,7 +178,7 @@ impl Work<'_> {
         let mut writer = self.market.consolidated.lock();
         let taken = writer.take_over(name.number);
         debug_assert!(taken.is_ok(), "a topic has its slot");
-        name.add_member(Member { venue, topic });
+        name.add_member(Member::first(topic));
         self.market.board.venues().hold(CONSOLIDATED, facts.venue);
         name.set_facts(|facts| facts.venue = Some(CONSOLIDATED));
         if let (Some(mut slot), Some(mut value)) = (writer.slot(name.number), value) {
@@ -290,10 +290,7 @@ impl Work<'_> {
         let topic = self.define_member(name, wanted)?;
         self.claim(&topic)?;
         self.describe(&topic, wanted);
-        name.add_member(Member {
-            venue: topic.venue(),
-            topic: topic.clone(),
-        });
+        name.add_member(Member::further(topic.clone()));
         self.name_venues(name);
         self.tell_own_venues(name);
         Ok(topic)
