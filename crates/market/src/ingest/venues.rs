@@ -512,6 +512,7 @@ impl Work<'_> {
                 && let Ok(venue) = self.define_member(topic, &present)
                 && self.begin_with(topic, &venue, &present).is_ok()
             {
+                self.copy_book(topic, &venue);
                 topic.set_namesake(Some(venue));
             }
             return;

@@ -752,7 +752,10 @@ fn a_publisher_that_is_back_finds_its_state_in_the_topic_that_its_venue_has_got(
         });
         assert_eq!(staleness(&value_of(&market, "A@V1")), 0);
         let both = value_of(&market, "A");
-        assert_eq!((both.status, both.trading_day), (before.status, before.trading_day));
+        assert_eq!(
+            (both.status, both.trading_day),
+            (before.status, before.trading_day)
+        );
     }
 }
 
