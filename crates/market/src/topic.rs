@@ -17,8 +17,10 @@ use crate::records::TopicRecords;
 use crate::seconds::{Second, SecondSlot};
 use crate::venues::CONSOLIDATED_NAME;
 use newest::NewestTrades;
+use repeats::Repeats;
 
 mod newest;
+mod repeats;
 
 /// One market topic.
 #[derive(Debug)]
@@ -76,6 +78,8 @@ pub struct Topic {
     parent: OnceLock<Arc<Topic>>,
     /// The topic with the second name of a symbol of one venue, as [`Topic::namesake`] says.
     namesake: RwLock<Option<Arc<Topic>>>,
+    /// Its messages that only repeat another topic's, as a namesake's do.
+    repeats: Repeats,
 }
 
 /// What is known of a topic beside its value.
@@ -176,6 +180,7 @@ impl Topic {
             members: OnceLock::new(),
             parent: OnceLock::new(),
             namesake: RwLock::new(None),
+            repeats: Repeats::default(),
         }
     }
 
@@ -585,6 +590,27 @@ impl Topic {
             false => self.links.fetch_and(!HAS_NAMESAKE, Ordering::Relaxed),
         };
         std::mem::replace(&mut self.namesake.write(), namesake)
+    }
+
+    /// Notes that the topic only repeats another one from the sequence `next` of the hub's own feed
+    /// on.
+    pub(crate) fn begin_repeating(&self, next: u64) {
+        self.repeats.begin(next);
+    }
+
+    /// Notes that the topic has values of its own from the sequence `next` on.
+    pub(crate) fn end_repeating(&self, next: u64) {
+        self.repeats.end(next);
+    }
+
+    /// Returns whether the topic's message with this sequence only repeats another topic's.
+    pub(crate) fn repeats_at(&self, sequence: u64) -> bool {
+        self.repeats.contains(sequence)
+    }
+
+    /// Returns whether the topic only repeats another one now.
+    pub(crate) fn is_repeating(&self) -> bool {
+        self.repeats_at(u64::MAX - 1)
     }
 
     /// Notes that a client of the native feed selects the symbol's only venue by its name.

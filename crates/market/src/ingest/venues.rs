@@ -209,7 +209,7 @@ impl Work<'_> {
         topic: &Arc<Topic>,
         present: &Wanted,
     ) -> Result<(), NoTopic> {
-        match name.set_namesake(None) {
+        match self.link_namesake(name, None) {
             Some(namesake) if Arc::ptr_eq(&namesake, topic) => self.take_over(topic)?,
             _ => self.claim(topic)?,
         }
@@ -510,10 +510,9 @@ impl Work<'_> {
             let present = Wanted::present(&facts);
             if !topic.is_of(CONSOLIDATED_NAME)
                 && let Ok(venue) = self.define_member(topic, &present)
-                && self.begin_with(topic, &venue, &present).is_ok()
             {
-                self.copy_book(topic, &venue);
-                topic.set_namesake(Some(venue));
+                let begin = |work: &mut Self| work.begin_with(topic, &venue, &present).is_ok();
+                self.repeat_at(topic, &venue, begin);
             }
             return;
         }
