@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use tidewire_fanout as fanout;
@@ -37,6 +37,8 @@ pub struct Board {
     lanes: u64,
     /// The feed's next sequence when the rights of its clients changed last; 0 for never.
     pub(crate) rights_changed: AtomicU64,
+    /// Whether any topic has ever repeated another one.
+    has_repeating: AtomicBool,
 }
 
 /// Error: the board already has as many topics as its limit allows.
@@ -56,6 +58,7 @@ impl Board {
             topics: RwLock::default(),
             venues: VenueTable::default(),
             rights_changed: AtomicU64::new(0),
+            has_repeating: AtomicBool::new(false),
             asked: AskedVenues::default(),
         }
     }
@@ -143,6 +146,22 @@ impl Board {
         if topic.parent().is_none() && self.asked.take(&name) {
             topic.want_venue();
         }
+    }
+
+    /// Notes that a topic repeats another one from the sequence `next` of the hub's own feed on.
+    pub(crate) fn begin_repeating(&self, topic: &Topic, next: u64) {
+        topic.begin_repeating(next);
+        self.has_repeating.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the message of the topic `number` with this sequence repeats another
+    /// topic's. No topic does so in most hubs.
+    #[inline]
+    pub(crate) fn repeats_at(&self, number: u32, sequence: u64) -> bool {
+        self.has_repeating.load(Ordering::Acquire)
+            && self
+                .topic(number)
+                .is_some_and(|topic| topic.repeats_at(sequence))
     }
 
     /// Returns a copy of the list of topics, in order of their numbers.

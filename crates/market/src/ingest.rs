@@ -515,6 +515,7 @@ impl Batch<'_> {
         self.work
             .revive(topic, apply::upstream_flags(told), time_ns);
         let is_revived = self.work.seen(topic.number) != before;
+        topic.end_repeating(self.work.journal.next_sequence());
         self.find_namesake(topic, is_replaced);
         self.succeed_in_bars(topic);
         is_revived
@@ -566,6 +567,7 @@ impl Batch<'_> {
             self.declare_open(&topic, (symbol, venue));
         }
         if !is_value {
+            topic.end_repeating(self.work.journal.next_sequence());
             self.find_new_namesake(&topic);
         }
         let applied = self.work.apply(&topic, message);

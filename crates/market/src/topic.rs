@@ -17,8 +17,10 @@ use crate::records::TopicRecords;
 use crate::seconds::{Second, SecondSlot};
 use crate::venues::CONSOLIDATED_NAME;
 use newest::NewestTrades;
+use repeats::Repeats;
 
 mod newest;
+mod repeats;
 
 /// One market topic.
 #[derive(Debug)]
@@ -76,6 +78,8 @@ pub struct Topic {
     parent: OnceLock<Arc<Topic>>,
     /// The topic with the second name of a symbol of one venue, as [`Topic::namesake`] says.
     namesake: RwLock<Option<Arc<Topic>>>,
+    /// Its messages that only repeat another topic's, as a namesake's do.
+    repeats: Repeats,
 }
 
 /// What is known of a topic beside its value.
@@ -115,6 +119,27 @@ struct Traded {
 pub(crate) struct Member {
     pub(crate) venue: u16,
     pub(crate) topic: Arc<Topic>,
+    /// Whether the symbol was of this venue alone before it had several.
+    is_first: bool,
+}
+
+impl Member {
+    /// Returns the venue that `topic` is of, and that the symbol was of before it had several.
+    pub(crate) fn first(topic: Arc<Topic>) -> Self {
+        Self {
+            is_first: true,
+            ..Self::further(topic)
+        }
+    }
+
+    /// Returns another venue, that of `topic`.
+    pub(crate) fn further(topic: Arc<Topic>) -> Self {
+        Self {
+            venue: topic.venue(),
+            topic,
+            is_first: false,
+        }
+    }
 }
 
 impl Topic {
@@ -155,6 +180,7 @@ impl Topic {
             members: OnceLock::new(),
             parent: OnceLock::new(),
             namesake: RwLock::new(None),
+            repeats: Repeats::default(),
         }
     }
 
@@ -492,6 +518,14 @@ impl Topic {
         })
     }
 
+    /// Returns the topic that goes on with what this one had before it was consolidated.
+    pub(crate) fn continued(&self) -> Option<Arc<Topic>> {
+        self.with_members(|members| {
+            let first = members.iter().find(|member| member.is_first)?;
+            Some(first.topic.clone())
+        })
+    }
+
     /// Notes that the bars of this topic, and of those with the same trades, miss trades until a
     /// source time.
     #[cold]
@@ -556,6 +590,27 @@ impl Topic {
             false => self.links.fetch_and(!HAS_NAMESAKE, Ordering::Relaxed),
         };
         std::mem::replace(&mut self.namesake.write(), namesake)
+    }
+
+    /// Notes that the topic only repeats another one from the sequence `next` of the hub's own feed
+    /// on.
+    pub(crate) fn begin_repeating(&self, next: u64) {
+        self.repeats.begin(next);
+    }
+
+    /// Notes that the topic has values of its own from the sequence `next` on.
+    pub(crate) fn end_repeating(&self, next: u64) {
+        self.repeats.end(next);
+    }
+
+    /// Returns whether the topic's message with this sequence only repeats another topic's.
+    pub(crate) fn repeats_at(&self, sequence: u64) -> bool {
+        self.repeats.contains(sequence)
+    }
+
+    /// Returns whether the topic only repeats another one now.
+    pub(crate) fn is_repeating(&self) -> bool {
+        self.repeats_at(u64::MAX - 1)
     }
 
     /// Notes that a client of the native feed selects the symbol's only venue by its name.

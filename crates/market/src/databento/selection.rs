@@ -455,6 +455,16 @@ impl Chosen {
         (self.schemas | self.watched) & schemas != 0
     }
 
+    /// Returns those of the subscriptions that name the topic.
+    pub(super) fn by_name(self) -> Self {
+        Self {
+            schemas: self.schemas & self.named,
+            replayed: self.replayed & self.named,
+            snapshots: self.snapshots & self.named,
+            ..self
+        }
+    }
+
     fn add(&mut self, other: Self) {
         self.schemas |= other.schemas;
         self.replayed |= other.replayed;

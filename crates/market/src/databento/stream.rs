@@ -265,7 +265,7 @@ impl Stream {
     /// Sends new messages of the journal while there is room.
     fn follow(&mut self, market: &Market, unix_ns: u64, out: &mut Vec<u8>, end: usize) -> bool {
         let journal = market.journal.lock();
-        self.runs.go_on(journal.session());
+        self.runs.go_on(journal.session(), true);
         if self.cursor < journal.oldest_sequence() {
             self.skip(market, &journal);
             return true;
@@ -341,7 +341,10 @@ impl Stream {
             sequence,
             ts_recv: is_live.then_some(unix_ns),
         };
-        if let Message::LastValue(value) = message {
+        let repeats = self.repeats_topic(market, message, stamp);
+        if let Message::LastValue(value) = message
+            && !(repeats && self.selection.of(number).named & derived::BARS == 0)
+        {
             self.note_trades_of_value(market, value, stamp);
         }
         if !is_live {
@@ -357,7 +360,10 @@ impl Stream {
         if has_chains {
             rolled = self.roll(market, message, stamp, unix_ns, out);
         }
-        let chosen = self.selection.of(number);
+        let chosen = match repeats {
+            true => self.selection.of(number).by_name(),
+            false => self.selection.of(number),
+        };
         let reached = self.reached(chosen, message, is_live);
         let followed = match is_live {
             true => chosen.schemas,
@@ -403,6 +409,18 @@ impl Stream {
             _ => 0,
         };
         rolled + records
+    }
+
+    /// Returns whether a message repeats another topic's. It is then for those that name its topic:
+    /// all symbols have each trade once.
+    fn repeats_topic(&self, market: &Market, message: &Message, stamp: Stamp) -> bool {
+        let Stamp {
+            number, sequence, ..
+        } = stamp;
+        // Definitions are those of symbols.
+        !matches!(message, Message::Definition(_))
+            && self.runs.is_of_this_hub()
+            && market.board.repeats_at(number, sequence)
     }
 
     /// Returns the schemas in which a message is told. A replay leaves out what is older than its

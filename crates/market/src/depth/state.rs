@@ -7,7 +7,7 @@ use super::book::{BookLevel, Ladders, Outcome};
 use crate::decimal::{write_price, write_unsigned};
 
 /// What is known of a book.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct BookState {
     /// As of the end of the last event.
     book: Book,
@@ -39,7 +39,7 @@ struct Book {
     depth: u16,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Draft {
     book: Book,
     changes: Changes,
@@ -170,6 +170,22 @@ impl BookState {
         other.sequence = self.sequence;
         self.renew();
         other.renew();
+    }
+
+    /// Begins as the book of another topic, which goes on with it too. Returns whether there is
+    /// something to tell.
+    pub(crate) fn copy_from(&mut self, other: &Self) -> bool {
+        let version = self.version.max(other.version);
+        *self = Self {
+            version,
+            ..other.clone()
+        };
+        // Nothing is shown of a book that has never been known.
+        let is_shown = version > 0;
+        if is_shown {
+            self.renew();
+        }
+        is_shown
     }
 
     /// Counts on from the `version` of a book whose subscribers hear this one from now on.

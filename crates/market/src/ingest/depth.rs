@@ -107,6 +107,21 @@ impl Work<'_> {
         }
     }
 
+    /// Gives the topic of a symbol's only venue the symbol's book, which both go on with.
+    pub(super) fn copy_book(&mut self, topic: &Topic, venue: &Topic) {
+        let Some(book) = topic.derived.book() else {
+            return;
+        };
+        if self.certainties.with_books.contains(topic.number) {
+            self.certainties.with_books.insert(venue.number);
+        }
+        let own = self.market.books.book_of(venue);
+        let (state, mut own_state) = (book.state.lock(), own.state.lock());
+        if own_state.copy_from(&state) {
+            self.tell_book(venue, own, &mut own_state);
+        }
+    }
+
     /// Publishes a book again if its topic is not as certain as the subscribers were told.
     pub(super) fn publish_book_again(&mut self, topic: &Topic) {
         if let Some(book) = topic.derived.book() {

@@ -28,7 +28,7 @@ impl Batch<'_> {
         let found = self.work.market.board.named(&name);
         let found = found.filter(|found| self.work.may_become_venue(found, topic));
         let found = found.filter(|found| self.work.claim_slot(found.number).is_ok());
-        let before = topic.set_namesake(found.clone());
+        let before = self.work.link_namesake(topic, found.as_ref());
         if let Some(before) = before
             && found
                 .as_ref()
@@ -81,6 +81,43 @@ impl Work<'_> {
         known.parent().is_none() && !known.is_consolidated() && (is_free || is_namesake)
     }
 
+    /// Makes `namesake` the one of a symbol: its messages repeat the symbol's from now on, and
+    /// those of the one before do not any more. Returns the one before.
+    pub(super) fn link_namesake(
+        &self,
+        symbol: &Topic,
+        namesake: Option<&Arc<Topic>>,
+    ) -> Option<Arc<Topic>> {
+        let next = self.journal.next_sequence();
+        let before = symbol.set_namesake(namesake.cloned());
+        if let Some(before) = &before {
+            before.end_repeating(next);
+        }
+        if let Some(namesake) = namesake {
+            self.market.board.begin_repeating(namesake, next);
+        }
+        before
+    }
+
+    /// Makes `venue`, which `begin` begins with the symbol's value, the namesake of a symbol. It
+    /// has the symbol's book, too.
+    pub(super) fn repeat_at(
+        &mut self,
+        symbol: &Topic,
+        venue: &Arc<Topic>,
+        begin: impl FnOnce(&mut Self) -> bool,
+    ) {
+        // What it begins with repeats the symbol's value.
+        let next = self.journal.next_sequence();
+        self.market.board.begin_repeating(venue, next);
+        if begin(self) {
+            self.copy_book(symbol, venue);
+            self.link_namesake(symbol, Some(venue));
+        } else {
+            venue.end_repeating(next);
+        }
+    }
+
     /// Ends that `topic` is the namesake of a symbol. Returns whether it was.
     pub(super) fn end_namesake(&self, topic: &Arc<Topic>) -> bool {
         let name = topic.definition().name;
@@ -89,6 +126,7 @@ impl Work<'_> {
         let is_namesake = |own: Arc<Topic>| Arc::ptr_eq(&own, topic);
         match symbol {
             Some(symbol) if symbol.namesake().is_some_and(is_namesake) => {
+                // It repeats the symbol until its own first value: what that voids is the symbol's.
                 symbol.set_namesake(None);
                 true
             }
@@ -112,7 +150,7 @@ impl Work<'_> {
             _ => self.copy_to_namesake(topic, &namesake),
         };
         if !is_own {
-            topic.set_namesake(None);
+            self.link_namesake(topic, None);
         }
     }
 

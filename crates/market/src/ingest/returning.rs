@@ -205,10 +205,13 @@ impl Work<'_> {
     }
 
     /// Takes over a topic that is stale because the last connection has ended. It may be bound to
-    /// no symbol, as a venue is that has had a state only.
+    /// no symbol, as a venue is that has had a state only. Another source may have made its venue
+    /// a topic since, which goes on with what this one had.
     fn take_left(&mut self, topic: &Arc<Topic>, steps: &mut Steps) {
         let returning = self.certainties.returning.as_mut();
         let is_left = returning.is_some_and(|returning| returning.left.remove(topic.number));
+        let continued = topic.continued().filter(|_| is_left);
+        let topic = continued.as_ref().unwrap_or(topic);
         let may_return = is_left && !topic.is_consolidated() && !self.has_value_of_another(topic);
         if may_return && self.claim_slot(topic.number).is_ok() {
             self.take_topic(topic, true, steps);

@@ -178,7 +178,7 @@ impl Work<'_> {
         let mut writer = self.market.consolidated.lock();
         let taken = writer.take_over(name.number);
         debug_assert!(taken.is_ok(), "a topic has its slot");
-        name.add_member(Member { venue, topic });
+        name.add_member(Member::first(topic));
         self.market.board.venues().hold(CONSOLIDATED, facts.venue);
         name.set_facts(|facts| facts.venue = Some(CONSOLIDATED));
         if let (Some(mut slot), Some(mut value)) = (writer.slot(name.number), value) {
@@ -209,7 +209,7 @@ impl Work<'_> {
         topic: &Arc<Topic>,
         present: &Wanted,
     ) -> Result<(), NoTopic> {
-        match name.set_namesake(None) {
+        match self.link_namesake(name, None) {
             Some(namesake) if Arc::ptr_eq(&namesake, topic) => self.take_over(topic)?,
             _ => self.claim(topic)?,
         }
@@ -290,10 +290,7 @@ impl Work<'_> {
         let topic = self.define_member(name, wanted)?;
         self.claim(&topic)?;
         self.describe(&topic, wanted);
-        name.add_member(Member {
-            venue: topic.venue(),
-            topic: topic.clone(),
-        });
+        name.add_member(Member::further(topic.clone()));
         self.name_venues(name);
         self.tell_own_venues(name);
         Ok(topic)
@@ -513,9 +510,9 @@ impl Work<'_> {
             let present = Wanted::present(&facts);
             if !topic.is_of(CONSOLIDATED_NAME)
                 && let Ok(venue) = self.define_member(topic, &present)
-                && self.begin_with(topic, &venue, &present).is_ok()
             {
-                topic.set_namesake(Some(venue));
+                let begin = |work: &mut Self| work.begin_with(topic, &venue, &present).is_ok();
+                self.repeat_at(topic, &venue, begin);
             }
             return;
         }

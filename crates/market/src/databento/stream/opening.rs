@@ -53,7 +53,7 @@ impl Stream {
             true => schemas,
             false => schemas & chosen.snapshots,
         };
-        let snapshots = match topic.is_consolidated() {
+        let snapshots = match topic.is_consolidated() || topic.is_repeating() {
             true => snapshots & chosen.named,
             false => snapshots,
         };

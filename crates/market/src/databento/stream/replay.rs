@@ -125,7 +125,7 @@ impl Stream {
                 Next::Message(told) if told.is_state => self.take_state(market, &told),
                 Next::Message(told) => {
                     let is_live = is_live(&told);
-                    self.runs.go_on(told.run);
+                    self.runs.go_on(told.run, told.is_of_this_run);
                     let sent_ns = match is_live {
                         true => unix_ns.max(tidewire_lane::unix_ns()),
                         false => unix_ns,
@@ -207,7 +207,7 @@ impl Stream {
                 sequence: told.sequence,
                 ts_recv: None,
             };
-            self.runs.go_on(told.run);
+            self.runs.go_on(told.run, told.is_of_this_run);
             if self.runs.enters(number) {
                 self.bars.trades_may_repeat(number);
                 self.intervals.forget_trade(number);

@@ -21,6 +21,8 @@ pub(super) struct Runs {
     pub(super) are_many: bool,
     /// The run of the current message.
     now: u32,
+    /// Whether it is that of this hub, whose sequences the message has.
+    is_own: bool,
     /// By topic number: the run of its newest message.
     newest: HashMap<u32, u32>,
     /// By topic number: the publishers of the orders that the client has, and their run.
@@ -28,9 +30,14 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Notes the run of the next message.
-    pub(super) fn go_on(&mut self, run: u32) {
-        self.now = run;
+    /// Notes the run of the next message, and whether it is that of this hub.
+    pub(super) fn go_on(&mut self, run: u32, is_own: bool) {
+        (self.now, self.is_own) = (run, is_own);
+    }
+
+    /// Returns whether the message is of this hub's own run.
+    pub(super) fn is_of_this_hub(&self) -> bool {
+        self.is_own
     }
 
     /// Notes a message of a topic. Returns whether its last one was of an earlier run.

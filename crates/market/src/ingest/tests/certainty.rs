@@ -729,6 +729,36 @@ fn a_publisher_that_is_back_finds_its_value_in_the_topic_of_its_venue() {
     }
 }
 
+/// A venue that had had a state or a session only stayed stale, and its symbol left it out: its
+/// publisher was away when another one made it a topic of its own.
+#[test]
+fn a_publisher_that_is_back_finds_its_state_in_the_topic_that_its_venue_has_got() {
+    let day = SessionStart {
+        source: 1,
+        trading_day: 19_700_102,
+        rolls: 1,
+        ..SessionStart::default()
+    };
+    for first in [status(0, 1, TradingState::OPEN), Message::SessionStart(day)] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut one = named_source(&market, "one", "V1");
+        send(&mut one, &[first]);
+        let before = value_of(&market, "A");
+        let mut other = None;
+        let _one = reconnect(&market, one, || {
+            let other = other.insert(named_source(&market, "other", "V2"));
+            send(other, &[trade(0, 1, 9, 7)]);
+            assert_eq!(staleness(&value_of(&market, "A@V1")), 1);
+        });
+        assert_eq!(staleness(&value_of(&market, "A@V1")), 0);
+        let both = value_of(&market, "A");
+        assert_eq!(
+            (both.status, both.trading_day),
+            (before.status, before.trading_day)
+        );
+    }
+}
+
 /// The venue, which had got a topic of its own, was current with its first state.
 #[test]
 fn a_venue_with_levels_only_waits_for_a_value_of_the_new_session() {

@@ -489,6 +489,51 @@ fn a_native_client_behind_a_hub_gets_the_only_venue_beside_the_symbol() {
     assert_eq!(best_bids(&market, "A"), [9]);
 }
 
+/// A subscriber of the venue's book kept the levels of then as current: the native client's topic
+/// had a book of its own, which nothing was known of.
+#[test]
+fn the_book_of_the_only_venue_goes_on_where_a_native_client_behind_a_hub_selects_it() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = chains::hub(&market, "hub");
+    for channel in ["book:A", "book:A@V1"] {
+        subscribe(&market, channel.as_bytes());
+    }
+    let levels = [quote(0, 1, 10, 20), clear(0, 1), set_level(0, 1, 9)];
+    sent(&mut hub, &levels);
+    let feed: &dyn tidewire_feed::server::Board = &*market.board;
+    assert_eq!(feed.find("A@V1"), None);
+    let news = sent(&mut hub, &[quote(0, 1, 11, 20)]);
+    assert!(feed.find("A@V1").is_some());
+    let again = under(&news, "book:A@V1");
+    assert!(
+        again.iter().all(|text| text.contains("[[0.000000009,")),
+        "{again:?}"
+    );
+    // The readers of this hub's feed have the book from its start.
+    let topic = market.board.named("A@V1").unwrap();
+    let journal = market.journal.lock();
+    let all = (1..journal.next_sequence()).filter_map(|at| journal.message(at));
+    let told = all.filter_map(|message| match message {
+        Message::Level(level) if level.symbol == topic.number => Some(level.action),
+        _ => None,
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [Level::CLEAR, Level::default().action]
+    );
+    drop(journal);
+    let news = sent(&mut hub, &[set_level(0, 1, 8)]);
+    for name in ["A", "A@V1"] {
+        assert_eq!(under(&news, &format!("book:{name}")).len(), 1, "{name}");
+        assert_eq!(best_bids(&market, name), [9, 8], "{name}");
+    }
+    // What is lost is lost under both names.
+    chains::restart(&mut hub);
+    for name in ["A", "A@V1"] {
+        assert!(best_bids(&market, name).is_empty(), "{name}");
+    }
+}
+
 /// A symbol of another publisher with the name of the venue got the trades of the first symbol.
 #[test]
 fn another_symbol_with_the_second_name_does_not_go_on_with_the_first_ones_bars() {

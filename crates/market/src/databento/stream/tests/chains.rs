@@ -9,6 +9,11 @@ fn split_upstream(feed: &mut Feed) {
     feed.ingest.name_venue(CONSOLIDATED, "consolidated");
     feed.quote_of(0, 9, T + 1, 50, 1);
     feed.trade(0, 9, T + 2, 5);
+    split_upstream_of(feed);
+}
+
+/// Gives `A` its second venue.
+fn split_upstream_of(feed: &mut Feed) {
     define(feed, 1, "A@XNYS", 9);
     for (symbol, source) in [(1, 9), (0, CONSOLIDATED)] {
         feed.send(Message::LastValue(LastValue {
@@ -60,6 +65,45 @@ fn an_interval_in_which_a_hub_finds_a_second_venue_comes_once_behind_it() {
         (second, 2, u64::MAX, i64::MAX, 60),
     ];
     assert_eq!(told, expected);
+}
+
+/// A client of the native feed that selected the only venue behind a hub gave all other clients
+/// each record twice.
+#[test]
+fn a_topic_that_a_native_client_behind_a_hub_wants_comes_to_those_that_name_it() {
+    let schemas = ["trades", "mbp-1", "ohlcv-1s", "bbo-1s"];
+    let lines = |symbols: &str, start: &str| {
+        schemas.map(|schema| format!("schema={schema}|symbols={symbols}{start}"))
+    };
+    let ids_of = |told: &[Vec<u8>]| {
+        let kinds = [0, 1, 32, 33, 195, 196];
+        let records = told.iter().filter(|record| kinds.contains(&record[1]));
+        records.map(|record| id_of(record)).collect::<Vec<_>>()
+    };
+    let told = |is_wanted: bool| {
+        let mut feed = Feed::new(&["A"]);
+        feed.ingest.name_venue(CONSOLIDATED, "consolidated");
+        feed.quote_of(0, 9, T + 1, 50, 1);
+        let live = lines("ALL_SYMBOLS", "").map(|line| feed.session(&[&line]));
+        if is_wanted {
+            let board: &dyn tidewire_feed::server::Board = &*feed.market.board;
+            assert_eq!(board.find("A@XNYS"), None);
+        }
+        for second in 0..3 {
+            feed.quote_of(0, 9, T + second * SECOND + 2, 51, 1);
+            feed.trade(0, 9, T + second * SECOND + 3, 5);
+        }
+        // A second venue ends it.
+        split_upstream_of(&mut feed);
+        let live = live.map(|mut stream| ids_of(&stream.records(&feed.market)));
+        let past = lines("ALL_SYMBOLS", "|start=0").map(|line| ids_of(&feed.records(&[&line])));
+        let named = lines("A@XNYS", "|start=0").map(|line| ids_of(&feed.records(&[&line])));
+        (live, past, named)
+    };
+    let (without, with) = (told(false), told(true));
+    assert_eq!((&with.0, &with.1), (&without.0, &without.1));
+    let trades = [&with.0, &with.1, &with.2].map(|told| told[0].len());
+    assert_eq!(trades, [4, 4, 4], "{with:?}");
 }
 
 /// The trades of before the second venue were a bar of their own.
