@@ -246,7 +246,6 @@ mod tests {
             (format!("{relay}hz = 0"), "1 to 50 is expected"),
             (format!("{relay}hertz = 5"), "hertz"),
             (format!("{relay}user = 'x'"), "needs servers"),
-            (format!("{relay}full = ['[']"), "full: '['"),
             (
                 relay.replace("london", "desk"),
                 "another cluster than the hub's",
