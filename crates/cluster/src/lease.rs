@@ -238,7 +238,8 @@ impl Lease {
         }
     }
 
-    /// Reports that the entry was deleted: what is left of it has this revision, and is written over.
+    /// Reports that the entry was deleted: what is left of it has this revision, and is written
+    /// over.
     pub fn read_deletion(&mut self, request: u64, revision: u64, now_ns: u64) {
         if self.asked == Asked::Read && request == self.request {
             self.read(request, None, now_ns);
@@ -481,7 +482,8 @@ mod tests {
         assert_eq!(lease.epoch(5 * SECOND / 2), None);
     }
 
-    /// A standby asked the bucket thousands of times a second until what a deletion leaves had expired.
+    /// A standby asked the bucket thousands of times a second until what a deletion leaves had
+    /// expired.
     #[test]
     fn an_entry_that_was_deleted_is_written_over() {
         let mut lease = lease();
