@@ -452,7 +452,7 @@ impl KeysMember {
             return self.look(now_ns);
         }
         match self.target {
-            // The copy that has answered is behind, or nobody has these messages any more.
+            // The copy that has answered is behind, or no copy has these messages any more.
             Some(target) if before < target => {
                 let (expected, found) = (before + 1, target + 1);
                 self.lacks(KeysFault::Hole { expected, found }, now_ns);
