@@ -415,6 +415,9 @@ impl Work {
                 let last = entry.as_ref().map_or(0, |entry| entry.sequence);
                 return member.ends_at(request, last, now_ns);
             }
+            (Request::End(request), Answer::NoMessage { last_sequence }) => {
+                return member.ends_at(request, *last_sequence, now_ns);
+            }
             (Request::Entries(request), Answer::Entries(entries)) => {
                 let entries = entries.iter().map(|one| (one.sequence, &*one.payload));
                 return member.fetched(request, entries, now_ns);
@@ -428,9 +431,13 @@ impl Work {
             (Request::LeaseWrite(request), Answer::Refused) => {
                 return member.lease().refused(request, now_ns);
             }
+            (Request::LeaseRead(request), Answer::Newest(Some(entry))) if entry.is_deletion => {
+                return member
+                    .lease()
+                    .read_deletion(request, entry.sequence, now_ns);
+            }
             (Request::LeaseRead(request), Answer::Newest(entry)) => {
-                let entry = entry.as_ref().filter(|entry| !entry.is_deletion);
-                let entry = entry.map(|entry| Entry {
+                let entry = entry.as_ref().map(|entry| Entry {
                     revision: entry.sequence,
                     is_ours: entry.payload == self.mark,
                 });
