@@ -128,7 +128,7 @@ impl Filter for OwnTopics<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::cluster::ClusterConfig;
