@@ -19,6 +19,7 @@ mod relay;
 mod requests;
 mod status;
 mod subjects;
+mod thread;
 mod topics;
 
 pub use config::{ClusterConfig, ClusterName, NameError};
@@ -31,7 +32,6 @@ pub use topics::{SharedTopics, TopicsCluster};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tidewire_cluster::Times;
@@ -47,6 +47,7 @@ use relay::RelayThread;
 use requests::{Request, Requests};
 use status::Shown;
 use subjects::{Kind, Subjects, parse, received};
+use thread::LinkThread;
 
 /// Longest delay until a request to stop is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -75,10 +76,9 @@ impl Reader {
 /// The thread of a hub in a cluster. Dropping it ends the hub's part in order.
 #[derive(Debug)]
 pub struct Cluster {
-    is_stopped: Arc<AtomicBool>,
-    inbox: Inbox,
-    thread: Option<JoinHandle<()>>,
-    relays: Vec<RelayThread>,
+    /// They relay what the cluster's thread has received: they end first.
+    _relays: Vec<RelayThread>,
+    _thread: LinkThread,
 }
 
 impl Cluster {
@@ -101,30 +101,14 @@ impl Cluster {
             inbox.clone(),
             is_stopped.clone(),
         );
-        let thread = std::thread::Builder::new()
-            .name("cluster".to_owned())
-            .spawn(move || work.run())
+        let thread = LinkThread::start("cluster", inbox, is_stopped, move || work.run())
             .map_err(|error| format!("cannot start the cluster's thread: {error}"))?;
         Ok(Self {
-            is_stopped,
-            inbox,
-            thread: Some(thread),
-            relays: (0..config.relays.len())
+            _thread: thread,
+            _relays: (0..config.relays.len())
                 .map(|number| RelayThread::start(market, config, number))
                 .collect::<Result<_, _>>()?,
         })
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        // They relay what the cluster's thread has received.
-        self.relays.clear();
-        self.is_stopped.store(true, Ordering::Release);
-        self.inbox.wake();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tidewire_cluster::{FrameFlags, Times};
@@ -24,6 +23,7 @@ use super::outgoing::{Outgoing, Stream};
 use super::requests::Requests;
 use super::status::Relay as Figures;
 use super::subjects::{Kind, Subjects, parse};
+use super::thread::LinkThread;
 use crate::market::Market;
 
 /// Relays of one hub.
@@ -61,9 +61,7 @@ pub struct RelayConfig {
 /// The thread of a relay. Dropping it ends the relay in order.
 #[derive(Debug)]
 pub(super) struct RelayThread {
-    is_stopped: Arc<AtomicBool>,
-    inbox: Inbox,
-    thread: Option<JoinHandle<()>>,
+    _thread: LinkThread,
 }
 
 impl RelayThread {
@@ -80,25 +78,9 @@ impl RelayThread {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let mut work = Work::new(market.clone(), config, number, link, inbox.clone());
         let stopped = is_stopped.clone();
-        let thread = std::thread::Builder::new()
-            .name("relay".to_owned())
-            .spawn(move || work.run(&stopped))
+        let thread = LinkThread::start("relay", inbox, is_stopped, move || work.run(&stopped))
             .map_err(|error| format!("cannot start a relay's thread: {error}"))?;
-        Ok(Self {
-            is_stopped,
-            inbox,
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for RelayThread {
-    fn drop(&mut self) {
-        self.is_stopped.store(true, Ordering::Release);
-        self.inbox.wake();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        Ok(Self { _thread: thread })
     }
 }
 

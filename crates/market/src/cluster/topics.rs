@@ -13,7 +13,6 @@ mod remote;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tidewire_cluster::Times;
@@ -25,6 +24,7 @@ use tracing::{info, warn};
 use super::config::ClusterConfig;
 use super::requests::{Request, Requests};
 use super::subjects::{HUB_MARK, Kind, parse, received_topics};
+use super::thread::LinkThread;
 use super::{SHOW_INTERVAL, WAIT_MAX};
 use crate::remote_board::RemoteBoard;
 use own::Own;
@@ -48,9 +48,7 @@ pub struct SharedTopics {
 /// The thread of a hub that shares topics. Dropping it ends the hub's part in order.
 #[derive(Debug)]
 pub struct TopicsCluster {
-    is_stopped: Arc<AtomicBool>,
-    inbox: Inbox,
-    thread: Option<JoinHandle<()>>,
+    _thread: LinkThread,
 }
 
 impl TopicsCluster {
@@ -68,25 +66,9 @@ impl TopicsCluster {
         let waker = inbox.clone();
         shared.names.set_waker(move || waker.wake());
         let mut work = Work::new(shared, config, link, inbox.clone(), is_stopped.clone());
-        let thread = std::thread::Builder::new()
-            .name("topics".to_owned())
-            .spawn(move || work.run())
+        let thread = LinkThread::start("topics", inbox, is_stopped, move || work.run())
             .map_err(|error| format!("cannot start the thread of shared topics: {error}"))?;
-        Ok(Self {
-            is_stopped,
-            inbox,
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for TopicsCluster {
-    fn drop(&mut self) {
-        self.is_stopped.store(true, Ordering::Release);
-        self.inbox.wake();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        Ok(Self { _thread: thread })
     }
 }
 
