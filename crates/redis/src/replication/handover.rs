@@ -73,7 +73,7 @@ impl<'a> Handover<'a> {
             Ok(_) => self.wait_for_master(),
             Err(error) => warn!(%host, port, %error, "the master does not hand over"),
         }
-        let is_handed_over = self.master.is_over();
+        let is_handed_over = self.has_left();
         self.take_over();
         if self.server.replication.master().is_some() {
             // It was told to follow another server meanwhile.
@@ -128,16 +128,23 @@ impl<'a> Handover<'a> {
     /// Waits until this server is the master, or it is late for that.
     fn wait_for_master(&self) {
         let begin = instant();
-        while !self.master.is_over() && begin.elapsed() < HANDOVER_TIME + ANSWER_TIME {
+        while !self.has_left() && begin.elapsed() < HANDOVER_TIME + ANSWER_TIME {
             self.server.durability.background.pause(LOOK_EVERY);
         }
     }
 
     /// Makes this server the master, unless it has left its master already.
     fn take_over(&self) {
-        while !self.master.is_over() && !self.server.replication.follow_nobody(self.server) {
+        while !self.has_left() && !self.server.replication.follow_nobody(self.server) {
             self.server.durability.background.pause(LOOK_EVERY);
         }
+    }
+
+    /// Whether this server follows its master no more. The link to it is over some time before: the
+    /// history gets another name in between.
+    fn has_left(&self) -> bool {
+        let master = self.server.replication.master();
+        !master.is_some_and(|master| Arc::ptr_eq(&master, self.master))
     }
 
     /// Does at the old master what Sentinel does at a server that it demotes: its redis.conf says

@@ -231,12 +231,16 @@ impl Replication {
     /// come again: they go on where they are. False if it cannot be just now, because a command of
     /// the master still runs.
     pub(crate) fn follow_nobody(&self, server: &Server) -> bool {
-        let Some(old) = self.master() else {
+        if self.master().is_none() {
             return true;
-        };
+        }
         // Between two of the master's commands: what it has told and what is here are the same.
         let Some(_stream) = self.stream.hold_soon(HOLD_TIME_MAX) else {
             return false;
+        };
+        let Some(old) = self.master() else {
+            // Another thread was first: the history has its new name.
+            return true;
         };
         if old.is_replacing() {
             // Some of its keys are here, and nothing else.
