@@ -254,3 +254,22 @@ def test_a_second_source_of_a_symbol_at_the_relay_hub_does_not_stop_the_first(hu
     wait_for(there, "md:ONE", last=11, volume=6, venue="XNAS", stale=0)
     publisher.trade(1, 12, 1)
     wait_for(there, "md:ONE", last=12, volume=7, stale=0)
+
+
+def test_a_relay_whose_own_link_is_down_says_that_it_owns_nothing_there(sites, hub_at):
+    owner = hub_at("newyork", "owner", source="nasdaq")
+    publisher = Publisher(owner, "ONE")
+    publisher.trade(1, 10, 5)
+    owns(owner)
+    london = sites.servers["london"]
+    table = TO_LONDON | {"servers": [london.url]}
+    del table["domain"]
+    relay = hub_at("newyork", "relay", relay=table)
+    relaying(relay)
+    london.kill()
+    eventually(lambda: relays(relay)["owner"] == 0, f"the lease is over: {relay.info('cluster')}")
+    london.start()
+    relaying(relay)
+    edge = hub_at("london", "edge")
+    publisher.trade(1, 11, 1)
+    wait_for(edge, "md:ONE", last=11, volume=6, stale=0)

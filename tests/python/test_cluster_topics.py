@@ -342,3 +342,17 @@ def test_keys_go_on_when_the_leader_of_the_log_is_killed(servers, hub_of):
             eventually(lambda: figures(owner, "cluster_topics")["log_lag"] == "0"
                        and figures(owner, "cluster_topics")["unacknowledged"] == "0",
                        f"the log is whole: {owner.info('cluster')}")
+
+
+def test_a_hub_whose_link_is_down_says_that_it_owns_its_topics_no_more(servers, hub_of):
+    (nats,) = servers()
+    owner = hub_of("a", [nats])
+
+    def is_owner():
+        return figures(owner, "cluster_topics")["owner"]
+
+    eventually(lambda: is_owner() == "1", "it has its lease")
+    nats.kill()
+    eventually(lambda: is_owner() == "0", f"the lease is over: {owner.info('cluster')}")
+    nats.start()
+    eventually(lambda: is_owner() == "1", "it has its lease again")

@@ -338,6 +338,11 @@ impl Edge {
         self.client.epoch != 0
     }
 
+    /// Returns when the owner was heard last.
+    pub fn heard_ns(&self) -> u64 {
+        self.last_frame_ns
+    }
+
     /// Returns whether everything that is known to exist has been applied.
     pub fn is_current(&self) -> bool {
         self.phase == Phase::Following && self.expected >= self.highest && self.replay.is_none()

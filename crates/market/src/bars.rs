@@ -61,6 +61,9 @@ pub struct Bars {
     is_on: AtomicBool,
     /// To wake the lane that closes bars.
     post: Arc<Post>,
+    /// The wall clock's time until which this hub has everything of the other hubs of the cluster,
+    /// nanoseconds since the UNIX epoch; `u64::MAX` if it receives none.
+    heard_ns: AtomicU64,
 }
 
 impl Bars {
@@ -74,7 +77,13 @@ impl Bars {
             awaits_symbols: AtomicBool::new(false),
             is_on: AtomicBool::new(false),
             post,
+            heard_ns: AtomicU64::new(u64::MAX),
         }
+    }
+
+    /// Notes until when this hub has everything of the other hubs of the cluster.
+    pub(crate) fn heard_until(&self, unix_ns: u64) {
+        self.heard_ns.store(unix_ns, Ordering::Release);
     }
 
     /// Returns the number of topics that exist.

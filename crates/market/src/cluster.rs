@@ -46,7 +46,7 @@ use outgoing::{Outgoing, Stream};
 use relay::RelayThread;
 use requests::{Request, Requests};
 use status::Shown;
-use subjects::{Kind, Subjects, parse, received};
+use subjects::{Subjects, received};
 use thread::LinkThread;
 
 /// Longest delay until a request to stop is noticed.
@@ -146,8 +146,7 @@ impl Work {
             link.subscribe(&subject);
         }
         if let Some(outgoing) = &outgoing {
-            link.subscribe(&outgoing.snapshot_subject());
-            link.subscribe(&outgoing.lease_subject());
+            outgoing.subscribe(&link);
         }
         Self {
             incoming: Incoming::new(config, market.clone()),
@@ -284,17 +283,9 @@ impl Work {
     }
 
     fn message(&mut self, message: &Message, now_ns: u64) {
-        if let Some(outgoing) = &mut self.outgoing
-            && matches!(parse(&message.subject), Some((Kind::Head | Kind::Page, source))
-                if outgoing.is_of(source))
-        {
-            return outgoing.snapshot_seen(&message.payload);
-        }
-        if let Some(outgoing) = &mut self.outgoing
-            && message.payload.is_empty()
-            && outgoing.lease_subject() == message.subject
-        {
-            return outgoing.lease_deleted(now_ns);
+        let outgoing = self.outgoing.as_mut();
+        if outgoing.is_some_and(|outgoing| outgoing.hear(message, now_ns)) {
+            return;
         }
         self.incoming.message(message, now_ns);
     }

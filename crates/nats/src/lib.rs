@@ -20,7 +20,7 @@ mod work;
 
 pub use inbox::Inbox;
 pub use link::Link;
-pub use settings::{Credentials, Settings, StreamSettings, TlsFiles};
+pub use settings::{Credentials, Settings, StreamSettings, TlsFiles, check_address};
 
 use bytes::Bytes;
 

@@ -36,6 +36,25 @@ impl Default for Settings {
     }
 }
 
+/// Returns why a text is no address of a NATS server, if it is none.
+///
+/// # Errors
+/// The scheme is neither `nats` nor `tls`, there is no host, or the port is none.
+pub fn check_address(text: &str) -> Result<(), String> {
+    if let Some((scheme, _)) = text.split_once("://")
+        && !["nats", "tls"].contains(&scheme)
+    {
+        return Err("nats:// or tls:// is expected".to_owned());
+    }
+    let address = text.parse::<async_nats::ServerAddr>();
+    let address = address.map_err(|error| error.to_string())?.into_inner();
+    match (address.host_str(), address.port()) {
+        (None | Some(""), _) => Err("it names no host".to_owned()),
+        (_, Some(0)) => Err("port 0 is none".to_owned()),
+        _ => Ok(()),
+    }
+}
+
 /// Files for TLS, in PEM. They are read at each connection.
 #[derive(Clone, Debug, Default)]
 pub struct TlsFiles {
@@ -111,6 +130,37 @@ impl Default for StreamSettings {
             repeated_within: Duration::from_secs(120),
             in_memory: false,
             first_sequence: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_a_scheme_of_nats_a_host_and_a_port() {
+        for text in [
+            "nats://127.0.0.1:4222",
+            "tls://[::1]:4222",
+            "nats://nats.example",
+            "nats.example:4222",
+            "127.0.0.1:4222",
+            "nats",
+        ] {
+            assert_eq!(check_address(text), Ok(()), "{text}");
+        }
+        for text in [
+            "http://127.0.0.1:4222",
+            "ws://127.0.0.1:4222",
+            "nats://127.0.0.1:99999",
+            "127.0.0.1:99999",
+            "nats://a:0",
+            "nats://",
+            "a b",
+            "",
+        ] {
+            assert!(check_address(text).is_err(), "{text}");
         }
     }
 }

@@ -103,11 +103,11 @@ fn cluster(file: &File, place: &FilePlace) -> Result<ClusterConfig, Failure> {
         );
         return Err(Failure::usage(text));
     }
-    if file.servers.is_empty() {
+    check_servers(&file.servers).map_err(|text| {
         let place = place.of("servers");
-        let text = format!("{place}: at least one is needed, such as nats://127.0.0.1:4222");
-        return Err(Failure::usage(text));
-    }
+        Failure::usage(format!("{place}: {text}"))
+    })?;
+    check_patterns(file, place)?;
     let source = file.source.as_deref();
     let hub = needed(&file.hub, "hub")?;
     let login = file.login();
@@ -135,6 +135,37 @@ fn cluster(file: &File, place: &FilePlace) -> Result<ClusterConfig, Failure> {
     };
     config.relays = relay::relays(&file.relay, &config, place)?;
     Ok(config)
+}
+
+/// Returns what is wrong with addresses of servers.
+fn check_servers(servers: &[String]) -> Result<(), String> {
+    if servers.is_empty() {
+        return Err("at least one is needed, such as nats://127.0.0.1:4222".to_owned());
+    }
+    servers.iter().try_for_each(|server| {
+        let fault = |error| format!("'{}': {error}", server.escape_debug());
+        tidewire_nats::check_address(server).map_err(fault)
+    })
+}
+
+/// Checks the patterns of names of sources and hubs: one that matches no name is a mistake.
+fn check_patterns(file: &File, place: &FilePlace) -> Result<(), Failure> {
+    let lists = [
+        ("receive", &file.receive),
+        ("receive-hubs", &file.receive_hubs),
+    ];
+    for (key, list) in lists {
+        for pattern in list.iter().flatten() {
+            // A run of characters may be one.
+            let name = pattern.replace('*', "x");
+            if name.parse::<ClusterName>().is_err() {
+                let (key, pattern) = (place.of(key), pattern.escape_debug());
+                let text = "letters, digits, -, _ and * are expected";
+                return Err(Failure::usage(format!("{key}: '{pattern}': {text}")));
+            }
+        }
+    }
+    Ok(())
 }
 
 impl File {
@@ -198,6 +229,12 @@ mod tests {
         let cases = [
             ("cluster = 'a.b'\nhub = 'a'\nservers = ['x']", "is no name"),
             ("cluster = 'a'\nhub = 'a'", "at least one is needed"),
+            (&base.replace("nats:", "http:"), "nats:// or tls://"),
+            (&base.replace("4222", "99999"), "invalid port"),
+            (&format!("{base}receive = ['nas?aq']"), "receive: 'nas?aq'"),
+            (&format!("{base}receive = ['a.b']"), "and * are expected"),
+            (&format!("{base}receive-hubs = ['']"), "receive-hubs: ''"),
+            (&format!("{base}password-file = 'x'"), "user is needed, too"),
             (&format!("{base}replicas = 2"), "1, 3 or 5 is expected"),
             (&format!("{base}sourc = 'x'"), "line 4"),
             (
@@ -246,6 +283,10 @@ mod tests {
             (format!("{relay}hz = 0"), "1 to 50 is expected"),
             (format!("{relay}hertz = 5"), "hertz"),
             (format!("{relay}user = 'x'"), "needs servers"),
+            (
+                format!("{relay}servers = ['http://a']"),
+                "tls:// is expected ([[relay]] 1)",
+            ),
             (
                 relay.replace("london", "desk"),
                 "another cluster than the hub's",

@@ -1,5 +1,7 @@
 //! Closes bars by the wall clock, where the source is live and says nothing more.
 
+use std::sync::atomic::Ordering;
+
 use tidewire_fanout::{Dispatch, Publication};
 
 use super::{BarTopic, Bars, CLOCK_LANE, publish};
@@ -60,7 +62,7 @@ impl BarClock {
 /// Closes the topic's bar, if it is due. Returns whether it was.
 fn close(bars: &Bars, topic: &BarTopic, unix_ns: u64, dispatch: &mut Dispatch) -> bool {
     let mut state = topic.state.lock();
-    if !state.close_by_clock(unix_ns) {
+    if !state.close_by_clock(unix_ns, bars.heard_ns.load(Ordering::Acquire)) {
         return false;
     }
     if bars.awaits_hub(topic.number()) {

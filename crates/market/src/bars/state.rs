@@ -3,6 +3,7 @@
 use tidewire_fanout::write_json_text;
 
 use super::bar::{Aggregator, Bar, Interval};
+use crate::cluster::own::REMOTE;
 use crate::decimal::{write_price, write_unsigned};
 
 /// The bars of one symbol and interval.
@@ -24,6 +25,8 @@ pub(crate) struct BarState {
     delay_ns: u64,
     /// Number of the source of the newest trade.
     source: u32,
+    /// Whether another hub of the cluster has given a trade of the newest bar.
+    is_remote: bool,
     /// Source time until which trades may be missing, nanoseconds since the UNIX epoch; 0 if none
     /// are.
     missing_until_ns: u64,
@@ -72,6 +75,7 @@ impl BarState {
             is_live: false,
             delay_ns: 0,
             source: u32::MAX,
+            is_remote: false,
             missing_until_ns: traded_until_ns,
             is_partial: false,
             continued_end_ns: 0,
@@ -92,7 +96,7 @@ impl BarState {
         (self.sequence, self.receive_time_ns) = (symbol.sequence, symbol.receive_time_ns);
         (self.is_live, self.delay_ns) = (symbol.is_live, symbol.delay_ns);
         self.missing_until_ns = symbol.missing_until_ns;
-        self.is_partial = symbol.is_partial;
+        (self.is_partial, self.is_remote) = (symbol.is_partial, symbol.is_remote);
         self.version += 1;
         self.bars.newest().is_some()
     }
@@ -170,7 +174,7 @@ impl BarState {
 
     /// Notes that a bar has begun.
     pub(crate) fn begins(&mut self) {
-        self.delay_ns = 0;
+        (self.delay_ns, self.is_remote) = (0, false);
         let start_ns = self.bars.newest().map_or(0, |(bar, _)| bar.start_ns);
         self.is_partial = self.missing_until_ns != 0 && start_ns <= self.missing_until_ns;
     }
@@ -178,6 +182,7 @@ impl BarState {
     /// Notes the source of the newest trade. Returns whether another one's trade came before.
     #[inline]
     pub(crate) fn traded_by(&mut self, source: u32) -> bool {
+        self.is_remote |= source & REMOTE != 0;
         std::mem::replace(&mut self.source, source) != source
     }
 
@@ -200,11 +205,24 @@ impl BarState {
     }
 
     /// Closes the open bar if the wall clock is past its end, and no trade has arrived lately.
-    pub(crate) fn close_by_clock(&mut self, unix_ns: u64) -> bool {
+    /// Everything that other hubs of the cluster had until `heard_ns` is here: their bars wait
+    /// for that, and lack trades where it does not come.
+    pub(crate) fn close_by_clock(&mut self, unix_ns: u64, heard_ns: u64) -> bool {
         let quiet_ns = unix_ns.saturating_sub(self.receive_time_ns);
-        let is_due = self.is_live && quiet_ns >= QUIET_NS;
+        if !self.is_live || quiet_ns < QUIET_NS {
+            return false;
+        }
         let grace_ns = CLOCK_GRACE_NS + self.delay_ns;
-        is_due && self.bars.close(unix_ns.saturating_sub(grace_ns)).is_some()
+        let mut now_ns = unix_ns;
+        let mut is_heard = true;
+        if self.is_remote && heard_ns < unix_ns {
+            now_ns = heard_ns.max(unix_ns.saturating_sub(UNHEARD_NS_MAX));
+            let end_ns = self.bars.end_ns().unwrap_or(0);
+            is_heard = heard_ns >= end_ns.saturating_add(grace_ns);
+        }
+        let is_closed = self.bars.close(now_ns.saturating_sub(grace_ns)).is_some();
+        self.is_partial |= is_closed && !is_heard;
+        is_closed
     }
 
     /// Appends the JSON text of a bar.
@@ -308,6 +326,9 @@ const LIVE_NS: u64 = 60_000_000_000;
 /// How long after a bar's end the wall clock closes it. A trade takes that long at most from a
 /// source with a right clock.
 pub(crate) const CLOCK_GRACE_NS: u64 = 250_000_000;
+/// How long the wall clock waits for other hubs of the cluster: longer than it takes until one is
+/// taken for lost.
+const UNHEARD_NS_MAX: u64 = 5_000_000_000;
 /// How long the publication of a closed bar may take to a lane, at least.
 const ON_ITS_WAY_NS: u64 = 100_000_000;
 /// How many of them a symbol keeps.

@@ -45,6 +45,9 @@ struct Remote {
     number: u32,
     is_heard: bool,
     is_stale: bool,
+    /// The wall clock's time until which everything of the source is here, nanoseconds since the
+    /// UNIX epoch; `u64::MAX` until then.
+    complete_ns: u64,
     outgoing: Vec<u8>,
 }
 
@@ -128,7 +131,11 @@ impl Incoming {
                 let news = remote.ingest.sweep(steps, unix_ns());
                 self.market.publish_from_thread(news);
             }
+            remote.note_complete(now_ns);
         }
+        let heard = self.sources.values().filter(|remote| !remote.is_stale);
+        let complete = heard.map(|remote| remote.complete_ns).min();
+        self.market.bars.heard_until(complete.unwrap_or(u64::MAX));
     }
 
     /// Handles the answer to one of its requests.
@@ -213,6 +220,7 @@ impl Remote {
             number,
             is_heard: true,
             is_stale: false,
+            complete_ns: u64::MAX,
             outgoing: Vec::new(),
         }
     }
@@ -239,6 +247,15 @@ impl Remote {
                 }
                 EdgeOutput::Event(event) => self.happened(name, event, market, now_ns),
             }
+        }
+    }
+
+    /// Notes until when everything of the source is here.
+    fn note_complete(&mut self, now_ns: u64) {
+        let edge = &self.follower.edge;
+        if edge.is_current() {
+            let silent_ns = now_ns.saturating_sub(edge.heard_ns());
+            self.complete_ns = unix_ns().saturating_sub(silent_ns);
         }
     }
 

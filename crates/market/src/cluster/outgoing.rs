@@ -8,7 +8,7 @@ use tidewire_cluster::{
     OwnerConfig, OwnerState, Publication, Times,
 };
 use tidewire_feed::server::Relay;
-use tidewire_nats::{Answer, Expectation, Link, Storing, StreamSettings};
+use tidewire_nats::{Answer, Expectation, Link, Message, Storing, StreamSettings};
 use tidewire_retry::Repeated;
 use tracing::{info, warn};
 
@@ -17,7 +17,7 @@ use super::conflation::Conflation;
 use super::own::OwnTopics;
 use super::requests::{Request, Requests};
 use super::status::Outgoing as Figures;
-use super::subjects::Subjects;
+use super::subjects::{Kind, Subjects, parse};
 use crate::market::Market;
 
 /// Entries of the board that are looked at for a snapshot under one lock of the journal.
@@ -126,24 +126,27 @@ impl Outgoing {
         self.bytes
     }
 
-    /// Returns the pattern by which others' pages under this source's name are heard.
-    pub(super) fn snapshot_subject(&self) -> String {
-        self.subjects.snapshot()
+    /// Subscribes to what others do under this source's name: pages, and an orderly end.
+    pub(super) fn subscribe(&self, link: &Link) {
+        link.subscribe(&self.subjects.snapshot());
+        link.subscribe(&self.subjects.lease());
     }
 
-    /// Returns the subject on which the owner's orderly end is heard.
-    pub(super) fn lease_subject(&self) -> String {
-        self.subjects.lease()
-    }
-
-    /// Handles that another hub has given the source back.
-    pub(super) fn lease_deleted(&mut self, now_ns: u64) {
-        self.lease.entry_is_gone(now_ns);
-    }
-
-    /// Returns whether this is the source that it publishes.
-    pub(super) fn is_of(&self, source: &str) -> bool {
-        self.source() == source
+    /// Handles a message of these subscriptions. Returns false if it is another one.
+    pub(super) fn hear(&mut self, message: &Message, now_ns: u64) -> bool {
+        if message.payload.is_empty() && self.subjects.lease() == message.subject {
+            self.lease.entry_is_gone(now_ns);
+            return true;
+        }
+        match parse(&message.subject) {
+            Some((Kind::Head | Kind::Page, source)) if source == self.source() => {
+                if let Some(owner) = &mut self.owner {
+                    owner.snapshot_seen(&message.payload);
+                }
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Does what is due. Returns whether more is ready.
@@ -500,13 +503,6 @@ impl Outgoing {
     fn look_for_stream(&mut self, answer: &Answer, now_ns: u64) {
         if matches!(answer, Answer::NoStream) && self.streams == Streams::Made {
             self.streams = Streams::Due(now_ns.saturating_add(STREAMS_RETRY_NS));
-        }
-    }
-
-    /// Handles a page or a head under this source's name that another hub has published.
-    pub(super) fn snapshot_seen(&mut self, bytes: &[u8]) {
-        if let Some(owner) = &mut self.owner {
-            owner.snapshot_seen(bytes);
         }
     }
 

@@ -22,7 +22,7 @@ use super::log_end;
 use super::outgoing::{Outgoing, Stream};
 use super::requests::Requests;
 use super::status::Relay as Figures;
-use super::subjects::{Kind, Subjects, parse};
+use super::subjects::Subjects;
 use super::thread::LinkThread;
 use crate::market::Market;
 
@@ -216,11 +216,13 @@ impl Work {
         if self.outgoing.is_none() {
             self.begin(times.now_ns);
         }
-        if let Some(outgoing) = &mut self.outgoing
-            && self.is_linked
-        {
+        if let Some(outgoing) = &mut self.outgoing {
+            let stream = Stream::Relay(&self.conflation);
             let link = (&self.link, &mut self.requests);
-            more |= outgoing.turn(Stream::Relay(&self.conflation), link, times);
+            match self.is_linked {
+                true => more |= outgoing.turn(stream, link, times),
+                false => outgoing.turn_without_link(stream, times.now_ns),
+            }
         }
         more
     }
@@ -255,7 +257,7 @@ impl Work {
         let subjects = Subjects::new(&self.place.name, name.as_str());
         let outgoing = Outgoing::new(&self.place, subjects, session, now_ns).relayed(self.relays);
         if !std::mem::replace(&mut self.is_subscribed, true) {
-            self.link.subscribe(&outgoing.snapshot_subject());
+            outgoing.subscribe(&self.link);
         }
         self.outgoing = Some(outgoing);
     }
@@ -294,11 +296,8 @@ impl Work {
                 }
             }
             Event::Message(message) => {
-                if let Some(outgoing) = &mut self.outgoing
-                    && matches!(parse(&message.subject), Some((Kind::Head | Kind::Page, source))
-                        if outgoing.is_of(source))
-                {
-                    outgoing.snapshot_seen(&message.payload);
+                if let Some(outgoing) = &mut self.outgoing {
+                    outgoing.hear(&message, now_ns);
                 }
             }
             Event::Answer { tag, answer } => {

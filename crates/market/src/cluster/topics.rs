@@ -23,7 +23,7 @@ use tracing::{info, warn};
 
 use super::config::ClusterConfig;
 use super::requests::{Request, Requests};
-use super::subjects::{HUB_MARK, Kind, parse, received_topics};
+use super::subjects::{HUB_MARK, parse, received_topics};
 use super::thread::LinkThread;
 use super::{SHOW_INTERVAL, WAIT_MAX};
 use crate::remote_board::RemoteBoard;
@@ -103,7 +103,7 @@ impl Work {
         }
         let own = (!config.share.is_empty()).then(|| Own::new(config, &own_name, shared.clone()));
         if let Some(own) = &own {
-            link.subscribe(&own.outgoing.snapshot_subject());
+            own.outgoing.subscribe(&link);
         }
         Self {
             shared: shared.clone(),
@@ -156,7 +156,10 @@ impl Work {
             return Duration::ZERO;
         }
         let mut due_ns = self.remote.deadline_ns();
-        if let Some(own) = &self.own {
+        // Without a link nothing is due: it would be due again and again.
+        if let Some(own) = &self.own
+            && self.is_linked
+        {
             due_ns = due_ns.min(own.deadline_ns());
         }
         if self.is_open && !self.shared.names.is_empty() {
@@ -180,10 +183,11 @@ impl Work {
             self.take_changes();
         }
         let link = (&self.link, &mut self.requests);
-        if let Some(own) = &mut self.own
-            && self.is_linked
-        {
-            more = own.turn(link, times);
+        if let Some(own) = &mut self.own {
+            more = match self.is_linked {
+                true => own.turn(link, times),
+                false => own.turn_without_link(times.now_ns),
+            };
         }
         let link = (&self.link, &mut self.requests);
         self.remote.turn(is_open, link, times.now_ns);
@@ -232,15 +236,17 @@ impl Work {
                     }
                 }
             }
-            Event::Message(message) => match parse(&message.subject) {
-                Some((kind, source)) if source == self.own_name => {
-                    if let (Kind::Head | Kind::Page, Some(own)) = (kind, &mut self.own) {
-                        own.outgoing.snapshot_seen(&message.payload);
-                    }
+            Event::Message(message) => {
+                let own = self.own.as_mut();
+                if own.is_some_and(|own| own.outgoing.hear(&message, now_ns)) {
+                    return;
                 }
-                Some((kind, source)) => self.remote.message(kind, source, &message, now_ns),
-                None => {}
-            },
+                if let Some((kind, source)) = parse(&message.subject)
+                    && source != self.own_name
+                {
+                    self.remote.message(kind, source, &message, now_ns);
+                }
+            }
             Event::Answer { tag, answer } => {
                 let Some(request) = self.requests.close(tag) else {
                     return;

@@ -17,6 +17,7 @@ use super::returning::Returning;
 use super::sweep::{Effect, Event, Standing, Sweep};
 use super::unnamed::Unnamed;
 use super::{Batch, Ingest};
+use crate::cluster::own::REMOTE;
 use crate::symbols::SymbolMap;
 use crate::topic::Topic;
 
@@ -455,7 +456,7 @@ impl Work<'_> {
         }
         steps.spend(cost_of_telling(topic));
         if set & FLAG_STALE != 0 {
-            topic.left_by(self.is_hub);
+            topic.left_by(self.is_hub || self.source & REMOTE != 0);
         }
         if (set, clear) == (FLAG_DOUBT, 0) {
             self.mark(topic, set, clear, false);

@@ -42,6 +42,10 @@ impl Login {
             })?;
             Ok::<_, Failure>(text.lines().next().unwrap_or_default().trim().to_owned())
         };
+        if self.password_file.is_some() && self.user.is_none() {
+            let text = format!("{}: user is needed, too", place.of("password-file"));
+            return Err(Failure::usage(text));
+        }
         match (&self.credentials, &self.nkey, &self.user) {
             (None, None, None) => Ok(Credentials::None),
             (Some(path), None, None) => Ok(Credentials::File(path.clone())),

@@ -8,6 +8,7 @@ use tidewire_feed::wire::PatternText;
 use tidewire_market::{ClusterConfig, ClusterName, RELAYS_A_HUB_MAX, RelayConfig};
 use tidewire_nats::Settings;
 
+use super::check_servers;
 use super::login::Login;
 use crate::config::FilePlace;
 use crate::failure::Failure;
@@ -121,9 +122,7 @@ impl RelayFile {
                 false => Err("a login needs servers, too; without, the hub's is used".to_owned()),
             };
         };
-        if servers.is_empty() {
-            return Err("servers: at least one is needed".to_owned());
-        }
+        check_servers(servers).map_err(|error| format!("servers: {error}"))?;
         let text = |failure: Failure| failure.to_string();
         Ok(Settings {
             servers: servers.clone(),

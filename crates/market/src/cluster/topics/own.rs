@@ -136,6 +136,13 @@ impl Own {
         more || !self.unsure.is_empty()
     }
 
+    /// Ends a reign whose time is over, while there is no link. Returns whether names wait.
+    pub(super) fn turn_without_link(&mut self, now_ns: u64) -> bool {
+        let stream = Stream::Topics(&self.topics);
+        self.outgoing.turn_without_link(stream, now_ns);
+        !self.unsure.is_empty()
+    }
+
     pub(super) fn end(&mut self, link: (&Link, &mut Requests), times: Times) {
         self.outgoing.end(Stream::Topics(&self.topics), link, times);
     }

@@ -3,6 +3,7 @@
 use super::chains::{hub, restart};
 use super::*;
 use crate::bars::Interval;
+use crate::cluster::own::REMOTE;
 use crate::venues::CONSOLIDATED;
 use tidewire_feed::wire::REPEATED;
 
@@ -419,6 +420,41 @@ fn a_bar_that_closes_while_its_hub_is_away_is_partial() {
     };
     assert_eq!(close(true), (1, 1, true, true));
     assert_eq!(close(false), (1, 1, true, false));
+}
+
+/// An owner was killed amid a bar, and the wall clock closed it as whole before the loss was known.
+#[test]
+fn the_wall_clock_closes_a_bar_of_another_hub_once_all_of_it_is_here() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut source = publisher(&market, 1 | REMOTE, &["A"]);
+    ask(&market, "A");
+    let mut trade = |second| {
+        let mut batch = source.begin(START + second * SECOND);
+        batch.message(1, &trade_at(0, 1, second));
+        batch.finish();
+    };
+    let mut clock = crate::bars::BarClock::default();
+    let mut now_ns = 0;
+    let mut closed = |heard_ns: u64, unix_ns: u64| {
+        now_ns += SECOND;
+        market.bars.heard_until(START + heard_ns);
+        clock.turn(&market.bars, now_ns, START + unix_ns);
+        let (_, _, is_final, is_partial) = bar(&market, "A");
+        (is_final, is_partial)
+    };
+    trade(1);
+    assert_eq!(closed(1_500_000_000, 2_900_000_000), (false, false));
+    assert_eq!(closed(2_300_000_000, 2_900_000_000), (true, false));
+    trade(3);
+    assert_eq!(closed(3_900_000_000, 8_000_000_000), (false, false));
+    let wait_is_over = closed(3_900_000_000, 9_300_000_000);
+    assert_eq!(wait_is_over, (true, true), "trades may be missing");
+    trade(10);
+    // The hub is lost, and so none that is waited for.
+    source.lose(START + 13 * SECOND);
+    market.bars.heard_until(u64::MAX);
+    clock.turn(&market.bars, 9 * SECOND, START + 13 * SECOND);
+    assert_eq!(bar(&market, "A"), (10, 1, true, true));
 }
 
 /// Of several sources that had traded in a bar, only the one with the first trade closed it; and
