@@ -3,6 +3,7 @@ mod certainty;
 mod chains;
 mod clocks;
 mod continued;
+mod fans;
 mod losses;
 mod mirror;
 mod numbers;

@@ -20,7 +20,7 @@ use crate::board::{VENUE_SEPARATOR, certainty};
 use crate::consolidated::{VenueValue, consolidate};
 use crate::symbols::Symbol;
 use crate::topic::{Facts, Member, Topic};
-use crate::venues::{self, CONSOLIDATED, CONSOLIDATED_NAME, SourceVenues};
+use crate::venues::{self, CONSOLIDATED, SourceVenues};
 
 mod apart;
 
@@ -116,7 +116,7 @@ impl Work<'_> {
         let is_first = facts.venue.is_none();
         // A feed without venue names is another feed under the same name, not another venue. What
         // a hub had consolidated is gone with its session.
-        let is_venue = facts.is_named && *facts.venue_name != *CONSOLIDATED_NAME;
+        let is_venue = facts.is_named && !venues::is_consolidated(&facts.venue_name);
         let replaces = is_free && !(is_venue && wanted.is_named);
         if is_first {
             // Its owner, if it has one, has given no value.
@@ -508,7 +508,7 @@ impl Work<'_> {
         }
         if self.is_hub {
             let present = Wanted::present(&facts);
-            if !topic.is_of(CONSOLIDATED_NAME)
+            if !topic.is_consolidated_upstream()
                 && let Ok(venue) = self.define_member(topic, &present)
             {
                 let begin = |work: &mut Self| work.begin_with(topic, &venue, &present).is_ok();
