@@ -110,10 +110,14 @@ impl Symbol {
         first.into_iter().chain(others)
     }
 
+    /// Returns the venue of the newest state or session without a value.
+    pub(crate) fn stated(&self) -> Option<u16> {
+        self.others.as_ref()?.stated
+    }
+
     /// Returns whether the source has given no state or session of another venue than `source`.
     pub(crate) fn has_stated_no_other(&self, source: u16) -> bool {
-        let stated = self.others.as_ref().and_then(|others| others.stated);
-        stated.is_none_or(|stated| stated == source)
+        self.stated().is_none_or(|stated| stated == source)
     }
 
     /// Notes the topic of a venue.
