@@ -184,6 +184,10 @@ fn all_symbols_have_each_trade_once_at_a_hub_that_follows_two_with_several_venue
         // Live intervals end by the clock, which stands still.
         assert!(told[..4].iter().all(|told| !told.is_empty()));
     }
+    for hub in [&feed, &behind] {
+        let now = hub.records(&["schema=trades|symbols=ALL_SYMBOLS|snapshot=1"]);
+        assert_eq!(now.len(), 4, "one for each venue");
+    }
     let named = feed.records(&["schema=trades|symbols=A@consolidated#2|start=0"]);
     assert_eq!(named.len(), 2 * 4, "to those that name it");
 }
