@@ -24,6 +24,8 @@ pub(crate) struct SymbolMap {
     opens: HashMap<u32, Vec<DeclaredOpen>, RandomState>,
     /// Venue numbers, as the source has them, with a message about any symbol.
     used: NumberSet,
+    /// Symbols without a meaning here, because they only repeat others.
+    left_out: NumberSet,
 }
 
 /// The open of a session, as a source's newest definition of a symbol at a venue declares it.
@@ -183,6 +185,7 @@ impl SymbolMap {
         if symbol >= SYMBOL_NUMBERS_MAX {
             return Err(NumberTooHigh);
         }
+        self.left_out.remove(symbol);
         if name.is_none() {
             self.opens.remove(&symbol);
         }
@@ -213,6 +216,18 @@ impl SymbolMap {
             }
         }
         Ok(())
+    }
+
+    /// Ends the meaning of a symbol that only repeats another one.
+    pub(crate) fn leave_out(&mut self, symbol: u32) -> Result<(), NumberTooHigh> {
+        self.define(symbol, None)?;
+        self.left_out.insert(symbol);
+        Ok(())
+    }
+
+    /// Returns whether a symbol is left out because it only repeats another one.
+    pub(crate) fn leaves_out(&self, symbol: u32) -> bool {
+        self.left_out.contains(symbol)
     }
 
     /// Notes the open that the newest definition of a defined symbol declares. One that declares

@@ -424,9 +424,12 @@ impl Topic {
         self.interest.lanes()
     }
 
-    /// Returns the source's definition of the symbol.
+    /// Returns the source's definition of the symbol, and whether the topic repeats another one.
     pub fn definition(&self) -> Definition {
-        self.reference.read().definition
+        Definition {
+            repeats: self.is_repeating(),
+            ..self.reference.read().definition
+        }
     }
 
     /// Returns what clients see beside the value.

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use tidewire_fanout::Publication;
 use tidewire_feed::server::Steps;
-use tidewire_feed::wire::Message;
 use tidewire_lane::unix_ns;
 use tidewire_lastvalue::{ClaimError, FLAG_DOUBT, FLAG_STALE, NumberSet};
 
@@ -376,8 +375,7 @@ impl Work<'_> {
     }
 
     fn tell_anew(&mut self, topic: &Topic) {
-        let definition = Message::Definition(topic.definition());
-        topic.defined_at(self.journal.append(&definition));
+        self.tell_definition(topic);
         self.tell_record(topic);
     }
 

@@ -11,6 +11,7 @@ mod opens;
 mod orders;
 mod prices;
 mod renames;
+mod repeated;
 mod repetitions;
 mod seconds;
 mod sessions;
