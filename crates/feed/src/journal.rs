@@ -530,6 +530,7 @@ mod tests {
             lot_size: 0,
             currency: [0; 4],
             name: Name::new("X").unwrap(),
+            repeats: false,
         })
     }
 

@@ -45,6 +45,7 @@ impl Board for TenSymbols {
             lot_size: 0,
             currency: [0; 4],
             name: Name::new(["A", "B", "C", "D", "E", "F", "G", "H", "I", "J"][index]).ok()?,
+            repeats: false,
         })
     }
 

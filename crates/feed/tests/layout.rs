@@ -81,6 +81,7 @@ fn a_definition() {
         lot_size: 6,
         currency: *b"USD\0",
         name: Name::new("ESH4").unwrap(),
+        repeats: false,
     };
     let mut bytes = hex(
         "71 00 0200 01000000 0300000000000000 0400000000000000 0500000000000000
@@ -89,6 +90,12 @@ fn a_definition() {
     // Name bytes begin at 40: lot size and currency at 32..40.
     bytes.resize(112, 0);
     assert_eq!(encoded(&Message::Definition(definition)), bytes);
+    let repeating = Definition {
+        repeats: true,
+        ..definition
+    };
+    bytes[1] = 1;
+    assert_eq!(encoded(&Message::Definition(repeating)), bytes);
 }
 
 #[test]

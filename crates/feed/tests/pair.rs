@@ -105,6 +105,7 @@ impl Market {
                 lot_size: 1,
                 currency: *b"USD\0",
                 name: Name::new(&format!("{group}-{known}")).unwrap(),
+                repeats: false,
             });
         }
         let symbol = self.random.below(known) as u32;
@@ -154,6 +155,7 @@ impl Market {
             lot_size: 1,
             currency: [0; 4],
             name: Name::new(name).unwrap(),
+            repeats: false,
         });
         let sequence = journal.append(&message);
         self.note(sequence, message);

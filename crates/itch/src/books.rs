@@ -599,6 +599,7 @@ impl Books {
             lot_size,
             currency: *b"USD\0",
             name: Name::truncated(stock.as_str()),
+            repeats: false,
         };
         sink.definition(sequence, &definition);
     }

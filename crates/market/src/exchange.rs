@@ -170,6 +170,7 @@ impl Exchange {
                 lot_size: 1,
                 currency: [0; 4],
                 name: Name::truncated(&spec.name),
+                repeats: false,
             };
             batch.definition(0, &definition);
         }

@@ -360,7 +360,7 @@ impl Batch<'_> {
             _ => true,
         };
         let Some(known) = self.symbols.get(symbol).filter(|_| is_valid) else {
-            self.work.refused += 1;
+            self.work.refused += u64::from(!self.symbols.leaves_out(symbol));
             return;
         };
         let topic = known.of_venue(venue);
@@ -515,7 +515,7 @@ impl Batch<'_> {
         self.work
             .revive(topic, apply::upstream_flags(told), time_ns);
         let is_revived = self.work.seen(topic.number) != before;
-        topic.end_repeating(self.work.journal.next_sequence());
+        self.work.end_repeating(topic, is_replaced);
         self.find_namesake(topic, is_replaced);
         self.succeed_in_bars(topic);
         is_revived
@@ -567,7 +567,7 @@ impl Batch<'_> {
             self.declare_open(&topic, (symbol, venue));
         }
         if !is_value {
-            topic.end_repeating(self.work.journal.next_sequence());
+            self.work.end_repeating(&topic, false);
             self.find_new_namesake(&topic);
         }
         let applied = self.work.apply(&topic, message);

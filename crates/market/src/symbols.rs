@@ -24,6 +24,8 @@ pub(crate) struct SymbolMap {
     opens: HashMap<u32, Vec<DeclaredOpen>, RandomState>,
     /// Venue numbers, as the source has them, with a message about any symbol.
     used: NumberSet,
+    /// Symbols without a meaning here, because they only repeat others.
+    left_out: NumberSet,
 }
 
 /// The open of a session, as a source's newest definition of a symbol at a venue declares it.
@@ -110,10 +112,14 @@ impl Symbol {
         first.into_iter().chain(others)
     }
 
+    /// Returns the venue of the newest state or session without a value.
+    pub(crate) fn stated(&self) -> Option<u16> {
+        self.others.as_ref()?.stated
+    }
+
     /// Returns whether the source has given no state or session of another venue than `source`.
     pub(crate) fn has_stated_no_other(&self, source: u16) -> bool {
-        let stated = self.others.as_ref().and_then(|others| others.stated);
-        stated.is_none_or(|stated| stated == source)
+        self.stated().is_none_or(|stated| stated == source)
     }
 
     /// Notes the topic of a venue.
@@ -179,6 +185,7 @@ impl SymbolMap {
         if symbol >= SYMBOL_NUMBERS_MAX {
             return Err(NumberTooHigh);
         }
+        self.left_out.remove(symbol);
         if name.is_none() {
             self.opens.remove(&symbol);
         }
@@ -209,6 +216,18 @@ impl SymbolMap {
             }
         }
         Ok(())
+    }
+
+    /// Ends the meaning of a symbol that only repeats another one.
+    pub(crate) fn leave_out(&mut self, symbol: u32) -> Result<(), NumberTooHigh> {
+        self.define(symbol, None)?;
+        self.left_out.insert(symbol);
+        Ok(())
+    }
+
+    /// Returns whether a symbol is left out because it only repeats another one.
+    pub(crate) fn leaves_out(&self, symbol: u32) -> bool {
+        self.left_out.contains(symbol)
     }
 
     /// Notes the open that the newest definition of a defined symbol declares. One that declares

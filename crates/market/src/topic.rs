@@ -15,7 +15,7 @@ use crate::derived::Derived;
 use crate::fields;
 use crate::records::TopicRecords;
 use crate::seconds::{Second, SecondSlot};
-use crate::venues::CONSOLIDATED_NAME;
+use crate::venues::is_consolidated;
 use newest::NewestTrades;
 use repeats::Repeats;
 
@@ -294,7 +294,7 @@ impl Topic {
 
     /// Notes that the topic is of another venue from now on than that of its trades so far.
     pub(crate) fn leave_venue(&self, next: &str) {
-        self.newest_trades.leave_venue(next != CONSOLIDATED_NAME);
+        self.newest_trades.leave_venue(!is_consolidated(next));
     }
 
     /// Returns whether trades of an earlier venue may be in this symbol.
@@ -424,9 +424,12 @@ impl Topic {
         self.interest.lanes()
     }
 
-    /// Returns the source's definition of the symbol.
+    /// Returns the source's definition of the symbol, and whether the topic repeats another one.
     pub fn definition(&self) -> Definition {
-        self.reference.read().definition
+        Definition {
+            repeats: self.is_repeating(),
+            ..self.reference.read().definition
+        }
     }
 
     /// Returns what clients see beside the value.
@@ -493,6 +496,11 @@ impl Topic {
     /// Returns whether the topic's values are of the venue with this name.
     pub(crate) fn is_of(&self, venue: &str) -> bool {
         *self.reference.read().facts.venue_name == *venue
+    }
+
+    /// Returns whether the topic's values are what a hub before this one has consolidated.
+    pub(crate) fn is_consolidated_upstream(&self) -> bool {
+        is_consolidated(&self.reference.read().facts.venue_name)
     }
 
     /// Returns whether the topic is consolidated from several venues.

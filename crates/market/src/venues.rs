@@ -126,8 +126,16 @@ impl VenueTable {
 
     /// Returns the number of a venue. A new venue gets the wanted number if no other venue has it:
     /// publishers whose numbers are public, as Databento's, keep them. A source that has named too
-    /// many venues (`has_room` is false) gets no further number of its own.
+    /// many venues (`has_room` is false) gets no further number of its own. Consolidated values
+    /// have the same number, of every hub.
     pub(crate) fn take(&self, venue: Venue<'_>, has_room: bool) -> Taken {
+        if is_consolidated(venue.name) {
+            return Taken {
+                number: CONSOLIDATED,
+                is_new: false,
+                is_reused: false,
+            };
+        }
         let mut state = self.state.write();
         if let Some(&number) = state.numbers.get(venue.name) {
             return Taken {
@@ -468,6 +476,14 @@ fn plain_name(name: &str) -> String {
     }
 }
 
+/// Returns whether this is the name of consolidated values: that of the first hub with them, or
+/// that of a further one (`consolidated#2`), which gives the same symbol. A hub behind this one may
+/// add a number of its own (`consolidated#2#2`).
+pub(crate) fn is_consolidated(venue: &str) -> bool {
+    let rest = venue.strip_prefix(CONSOLIDATED_NAME);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
+}
+
 /// Limits the log lines about names, of which a source may send any number.
 static BAD_NAMES: Seldom = Seldom::new(5, 10);
 /// The venue number of consolidated prices.
@@ -523,6 +539,18 @@ mod tests {
         assert_eq!(table.number("XLON"), None);
         assert_eq!(table.all().len(), 4, "with the consolidated one");
         assert_eq!((table.count(), table.shared()), (3, 0));
+    }
+
+    /// Databento's `ALL_SYMBOLS` had the trades of `consolidated#2` beside those of its venues.
+    #[test]
+    fn the_consolidated_values_of_all_hubs_have_one_number() {
+        let table = VenueTable::default();
+        for name in ["consolidated", "consolidated#2", "consolidated#2#2"] {
+            assert_eq!(number(&table, name, 7), (CONSOLIDATED, false), "{name}");
+        }
+        assert_eq!(number(&table, "consolidated-7", 7), (7, true));
+        let name = table.name(CONSOLIDATED);
+        assert_eq!(name.as_deref(), Some(CONSOLIDATED_NAME));
     }
 
     #[test]

@@ -257,6 +257,7 @@ impl Details {
             lot_size: self.lot_size,
             currency: self.currency,
             name: self.symbol?,
+            repeats: false,
         })
     }
 }

@@ -57,6 +57,7 @@ fn page(epoch: u64, as_of: u64, sequence: u64) -> Vec<u8> {
         lot_size: 0,
         currency: [0; 4],
         name: Name::new("ABC").unwrap(),
+        repeats: false,
     }));
     writer.push(&Message::LastValue(LastValue {
         sequence,

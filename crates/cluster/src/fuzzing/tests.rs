@@ -52,6 +52,7 @@ fn page(as_of: u64, sequence: u64) -> Vec<u8> {
         lot_size: 0,
         currency: [0; 4],
         name: Name::new("ABC").unwrap(),
+        repeats: false,
     }));
     writer.push(&Message::LastValue(LastValue {
         sequence,

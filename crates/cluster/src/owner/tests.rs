@@ -464,6 +464,7 @@ impl Board for Symbols {
             lot_size: 0,
             currency: [0; 4],
             name: Name::new(&format!("S{index}")).unwrap(),
+            repeats: false,
         })
     }
 

@@ -60,6 +60,7 @@ pub(crate) fn say(random: &mut Random, said: usize, known: u32, symbols: u32) ->
             lot_size: 1,
             currency: *b"USD\0",
             name: Name::new(&format!("S{known}")).unwrap(),
+            repeats: false,
         });
     }
     let symbol = random.below(u64::from(known)) as u32;

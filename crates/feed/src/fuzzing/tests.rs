@@ -185,6 +185,7 @@ fn client_files() -> Vec<(&'static str, Vec<u8>)> {
         lot_size: 1,
         currency: *b"USD\0",
         name: Name::new("ESH4").unwrap(),
+        repeats: false,
     });
     let mark = SnapshotMark {
         as_of: 4,

@@ -459,11 +459,15 @@ pub struct Definition {
     pub currency: [u8; 4],
     /// The symbol's name, at most 72 bytes.
     pub name: Name,
+    /// Whether the symbol only repeats another one for now: `SYMBOL@VENUE` repeats `SYMBOL`.
+    pub repeats: bool,
 }
 
 impl Definition {
     /// Bytes on the wire.
     pub const LENGTH: usize = 112;
+    /// The flag of a symbol that only repeats another one.
+    const REPEATS: u8 = 1;
 
     /// Creates the definition of a symbol of which only the name is known.
     pub fn new(symbol: u32, name: Name) -> Self {
@@ -476,6 +480,7 @@ impl Definition {
             lot_size: 0,
             currency: [0; 4],
             name,
+            repeats: false,
         }
     }
 
@@ -489,6 +494,7 @@ impl Definition {
             lot_size: u32_at(bytes, 32),
             currency: plain_currency(array_at(bytes, 36)),
             name: Name::from_padded(array_at(bytes, 40)).map_err(|_| MessageError::BadText)?,
+            repeats: bytes[1] & Self::REPEATS != 0,
         })
     }
 
@@ -505,6 +511,9 @@ impl Definition {
         put(&mut bytes, 32, self.lot_size.to_le_bytes());
         put(&mut bytes, 36, self.currency);
         put(&mut bytes, 40, self.name.to_padded());
+        if self.repeats {
+            bytes[1] |= Self::REPEATS;
+        }
         bytes
     }
 }

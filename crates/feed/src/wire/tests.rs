@@ -36,6 +36,7 @@ fn definition() -> Definition {
         lot_size: 8,
         currency: *b"INR\0",
         name: Name::new("RELIANCE").unwrap(),
+        repeats: false,
     }
 }
 

@@ -263,6 +263,7 @@ mod tests {
             lot_size: 0,
             currency: [0; 4],
             name: Name::new("A").unwrap(),
+            repeats: false,
         };
         market.board.define(&definition).unwrap()
     }

@@ -37,6 +37,8 @@ pub(super) struct Told {
     /// Whether it is of the symbol's first venue, which had a topic of its own in that run. In this
     /// one both are one topic.
     pub(super) is_of_venue: bool,
+    /// Whether its topic only repeated another one in that run, if that is an earlier one.
+    pub(super) repeats: bool,
     /// With the number of this hub's topic as its symbol.
     pub(super) message: Message,
 }
@@ -174,6 +176,7 @@ mod tests {
             run: 1,
             is_state: false,
             is_of_venue: false,
+            repeats: false,
             message: Message::Quote(Quote::default()),
         };
         sender.send(Part::Messages(vec![told(1), told(2)])).unwrap();

@@ -418,9 +418,9 @@ impl Stream {
             number, sequence, ..
         } = stamp;
         // Definitions are those of symbols.
+        let is_own = self.runs.is_of_this_hub();
         !matches!(message, Message::Definition(_))
-            && self.runs.is_of_this_hub()
-            && market.board.repeats_at(number, sequence)
+            && (self.runs.is_repeating() || is_own && market.board.repeats_at(number, sequence))
     }
 
     /// Returns the schemas in which a message is told. A replay leaves out what is older than its

@@ -9,7 +9,6 @@ use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown, publish, traded_
 use crate::board::VENUE_SEPARATOR;
 use crate::symbols::Symbol;
 use crate::topic::Topic;
-use crate::venues::CONSOLIDATED_NAME;
 pub(crate) use sources::OpenBars;
 use sources::{Due, Role};
 
@@ -86,13 +85,13 @@ impl Batch<'_> {
     /// Returns whether the source gives the trades of a symbol's venue once more, as those of all
     /// venues: a hub does, and a recording of one.
     fn gives_sum(&self, venue: &Topic, symbol: &Topic) -> bool {
-        if symbol.derived.bars().is_none() || venue.is_of(CONSOLIDATED_NAME) {
+        if symbol.derived.bars().is_none() || venue.is_consolidated_upstream() {
             return false;
         }
         symbol.with_members(|venues| {
             venues.iter().any(|other| {
                 let is_own = self.work.slot_owner(&other.topic) == Some(self.work.source);
-                is_own && other.topic.is_of(CONSOLIDATED_NAME)
+                is_own && other.topic.is_consolidated_upstream()
             })
         })
     }

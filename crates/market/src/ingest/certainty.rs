@@ -3,11 +3,12 @@
 //! Events of the whole source are noted with [`Batch::happened`]. They reach a source of few topics
 //! at once, and one of many in slices: [`Ingest::sweep`].
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use tidewire_fanout::Publication;
 use tidewire_feed::server::Steps;
-use tidewire_feed::wire::Message;
 use tidewire_lane::unix_ns;
 use tidewire_lastvalue::{ClaimError, FLAG_DOUBT, FLAG_STALE, NumberSet};
 
@@ -47,6 +48,9 @@ pub(crate) struct Certainties {
     pub(super) unnamed: Option<Box<Unnamed>>,
     /// Venue numbers with another name, as far as not all symbols know of it yet.
     pub(super) renamed: Option<Box<Renamed>>,
+    /// Topics that are stale because their venue's number, by which they are listed, has got
+    /// another name. They are current again when the session gives the number this name again.
+    pub(super) nameless: HashMap<u32, u16, RandomState>,
 }
 
 /// What the topics marked with [`FLAG_DOUBT`] wait for.
@@ -90,6 +94,7 @@ impl Certainties {
     pub(super) fn forget(&mut self, number: u32) {
         let _ = self.sweep.take(number);
         self.left.remove(number);
+        self.nameless.remove(&number);
     }
 
     /// Returns the topics, of those that a source has claimed, that an event concerns. Events that
@@ -208,6 +213,9 @@ impl Batch<'_> {
         } = &mut self.work;
         let topics = certainties.concerned(event, writer.claimed());
         certainties.sweep.push(event, topics);
+        if let Some(renamed) = &mut certainties.renamed {
+            renamed.happened(event);
+        }
         if let Some(returning) = &mut certainties.returning {
             returning.happened(event);
         } else if certainties.sweep.pending() <= *at_once
@@ -304,6 +312,7 @@ impl Batch<'_> {
         self.work.certainties.renamed = None;
         self.happened(Event::SessionEnded);
         self.work.certainties.left = NumberSet::default();
+        self.work.certainties.nameless = HashMap::default();
         *self.work.session += 1;
         let symbols = std::mem::take(self.symbols);
         self.discarded.extend(symbols.into_large());
@@ -367,8 +376,7 @@ impl Work<'_> {
     }
 
     fn tell_anew(&mut self, topic: &Topic) {
-        let definition = Message::Definition(topic.definition());
-        topic.defined_at(self.journal.append(&definition));
+        self.tell_definition(topic);
         self.tell_record(topic);
     }
 

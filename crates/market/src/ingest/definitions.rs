@@ -54,6 +54,9 @@ impl Batch<'_> {
             self.work.refused += 1;
             return self.guard.refuse_symbol(definition.name.as_str());
         }
+        if definition.repeats && self.leave_out(definition) {
+            return;
+        }
         // A recording is played by a publisher, and is the stream of a hub, too.
         if self.venues.is_hub() {
             let (venue, _) = self.venues.name(definition.source);

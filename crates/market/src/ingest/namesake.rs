@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tidewire_feed::wire::Message;
+use tidewire_feed::wire::{Definition, Message};
 use tidewire_lastvalue::{FLAG_STALE, MarketValue};
 
 use super::Batch;
@@ -15,6 +15,47 @@ use crate::board::VENUE_SEPARATOR;
 use crate::topic::Topic;
 
 impl Batch<'_> {
+    /// Leaves out a symbol that is the namesake of another one at the hub before this one. The
+    /// other one has its values, and here too both names are one topic. Returns false if the source
+    /// does not give the other one, as to a user that may not read it.
+    #[cold]
+    pub(super) fn leave_out(&mut self, definition: &Definition) -> bool {
+        let name = definition.name.as_str();
+        let Some((symbol, venue)) = name.rsplit_once(VENUE_SEPARATOR) else {
+            return false;
+        };
+        let board = &*self.work.market.board;
+        let Some(symbol) = board.named(symbol).filter(|symbol| self.may_give(symbol)) else {
+            return false;
+        };
+        if self.symbols.leave_out(definition.symbol).is_err() {
+            return false;
+        }
+        if let Some(topic) = board.named(name) {
+            // It may have been a symbol of its own so far, as before a restart of the first hub.
+            self.work.apart.remove(&topic.number);
+            let is_linked = symbol
+                .namesake()
+                .is_some_and(|own| Arc::ptr_eq(&own, &topic));
+            let is_own = self.work.slot_owner(&symbol) == Some(self.work.source);
+            if is_own && !is_linked && symbol.is_of(venue) {
+                self.find_namesake(&symbol, false);
+            }
+        }
+        true
+    }
+
+    /// Returns whether the source may be one of those that give a symbol: it writes to the symbol's
+    /// topic or to a venue's, or may take it over when it is back.
+    fn may_give(&self, symbol: &Topic) -> bool {
+        let is_own = |topic: &Topic| {
+            let owner = self.work.slot_owner(topic);
+            owner.is_none_or(|owner| owner == self.work.source)
+        };
+        let has_own = symbol.with_members(|venues| venues.iter().any(|one| is_own(&one.topic)));
+        has_own || is_own(symbol)
+    }
+
     /// Finds the namesake of a topic that the source gives a first value at a venue. It has the
     /// topic's value from now on; if `is_replaced`, from that first value on, which replaces the
     /// one of before.
@@ -84,19 +125,47 @@ impl Work<'_> {
     /// Makes `namesake` the one of a symbol: its messages repeat the symbol's from now on, and
     /// those of the one before do not any more. Returns the one before.
     pub(super) fn link_namesake(
-        &self,
+        &mut self,
         symbol: &Topic,
         namesake: Option<&Arc<Topic>>,
     ) -> Option<Arc<Topic>> {
-        let next = self.journal.next_sequence();
         let before = symbol.set_namesake(namesake.cloned());
-        if let Some(before) = &before {
-            before.end_repeating(next);
+        let is_same = |before: &Arc<Topic>| namesake.is_some_and(|own| Arc::ptr_eq(own, before));
+        if let Some(before) = before.as_ref().filter(|before| !is_same(before)) {
+            self.end_repeating(before, false);
         }
         if let Some(namesake) = namesake {
-            self.market.board.begin_repeating(namesake, next);
+            self.begin_repeating(namesake);
         }
         before
+    }
+
+    /// Notes, and tells the readers of the hub's own feed, that a topic only repeats another one
+    /// from now on. Hubs behind this one leave it out: they have the other one.
+    pub(super) fn begin_repeating(&mut self, topic: &Topic) {
+        if !topic.is_repeating() {
+            let next = self.journal.next_sequence();
+            self.market.board.begin_repeating(topic, next);
+            self.tell_definition(topic);
+        }
+    }
+
+    /// Notes, and tells the readers of the hub's own feed, that a topic has values of its own from
+    /// now on. Hubs behind this one have none of it: unless a whole value follows (`is_replaced`),
+    /// they get the present one.
+    pub(super) fn end_repeating(&mut self, topic: &Topic, is_replaced: bool) {
+        if topic.is_repeating() {
+            topic.end_repeating(self.journal.next_sequence());
+            self.tell_definition(topic);
+            if !is_replaced {
+                self.tell_record(topic);
+            }
+        }
+    }
+
+    pub(super) fn tell_definition(&mut self, topic: &Topic) {
+        let definition = Message::Definition(topic.definition());
+        topic.defined_at(self.journal.append(&definition));
     }
 
     /// Makes `venue`, which `begin` begins with the symbol's value, the namesake of a symbol. It
@@ -108,13 +177,12 @@ impl Work<'_> {
         begin: impl FnOnce(&mut Self) -> bool,
     ) {
         // What it begins with repeats the symbol's value.
-        let next = self.journal.next_sequence();
-        self.market.board.begin_repeating(venue, next);
+        self.begin_repeating(venue);
         if begin(self) {
             self.copy_book(symbol, venue);
             self.link_namesake(symbol, Some(venue));
         } else {
-            venue.end_repeating(next);
+            self.end_repeating(venue, false);
         }
     }
 

@@ -229,6 +229,29 @@ impl Sweep {
         Some(effect)
     }
 
+    /// Lets a topic wait for this instead of what it waits for, if that is anything.
+    pub(super) fn set(&mut self, number: u32, effect: Effect) {
+        let _ = self.take(number);
+        let known = self.classes.iter_mut().find(|class| class.effect == effect);
+        if let Some(class) = known {
+            class.topics.insert(number);
+            class.next = class.next.min(number);
+            return;
+        }
+        self.classes.push(Class {
+            effect,
+            topics: [number].into_iter().collect(),
+            next: 0,
+        });
+    }
+
+    /// Returns what a topic waits for.
+    pub(super) fn of(&self, number: u32) -> Option<Effect> {
+        let mut classes = self.classes.iter();
+        let class = classes.find(|class| class.topics.contains(number))?;
+        Some(class.effect)
+    }
+
     /// Takes the next topic out.
     pub(super) fn pop(&mut self) -> Option<(u32, Effect)> {
         let class = self.classes.last_mut()?;

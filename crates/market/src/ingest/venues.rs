@@ -20,7 +20,7 @@ use crate::board::{VENUE_SEPARATOR, certainty};
 use crate::consolidated::{VenueValue, consolidate};
 use crate::symbols::Symbol;
 use crate::topic::{Facts, Member, Topic};
-use crate::venues::{self, CONSOLIDATED, CONSOLIDATED_NAME, SourceVenues};
+use crate::venues::{self, CONSOLIDATED, SourceVenues};
 
 mod apart;
 
@@ -116,7 +116,7 @@ impl Work<'_> {
         let is_first = facts.venue.is_none();
         // A feed without venue names is another feed under the same name, not another venue. What
         // a hub had consolidated is gone with its session.
-        let is_venue = facts.is_named && *facts.venue_name != *CONSOLIDATED_NAME;
+        let is_venue = facts.is_named && !venues::is_consolidated(&facts.venue_name);
         let replaces = is_free && !(is_venue && wanted.is_named);
         if is_first {
             // Its owner, if it has one, has given no value.
@@ -145,14 +145,14 @@ impl Work<'_> {
         owner: Option<u32>,
     ) -> Result<(), NoTopic> {
         let mut present = Wanted::present(facts);
-        let mut topic = self.define_member(name, &present);
+        let mut topic = self.define_member(name, &present, false);
         for attempt in 2..=SOURCES_OF_A_VENUE_MAX {
             if !matches!(topic, Err(NoTopic::Owned)) {
                 break;
             }
             // Another source has given a symbol of its own this name.
             present.venue = numbered(&facts.venue_name, attempt);
-            topic = self.define_member(name, &present);
+            topic = self.define_member(name, &present, false);
         }
         let topic = topic.map_err(|error| match error {
             NoTopic::Full(NAME_TOO_LONG) => NoTopic::Full(FIRST_NAME_TOO_LONG),
@@ -287,7 +287,7 @@ impl Work<'_> {
         {
             return Err(NoTopic::Full(TOO_MANY_VENUES));
         }
-        let topic = self.define_member(name, wanted)?;
+        let topic = self.define_member(name, wanted, false)?;
         self.claim(&topic)?;
         self.describe(&topic, wanted);
         name.add_member(Member::further(topic.clone()));
@@ -320,34 +320,34 @@ impl Work<'_> {
     }
 
     /// Makes the topic `SYMBOL@VENUE`, with the symbol's definition. A symbol that has this name
-    /// already belongs to the source that defined it, while that is connected.
-    fn define_member(&mut self, name: &Arc<Topic>, wanted: &Wanted) -> Result<Arc<Topic>, NoTopic> {
-        let definition = name.definition();
-        let text = format!(
-            "{}{VENUE_SEPARATOR}{}",
-            definition.name.as_str(),
-            wanted.venue
-        );
-        let board = &self.market.board;
-        if let Some(known) = board.named(&text) {
-            let is_own = known
-                .parent()
-                .is_some_and(|parent| Arc::ptr_eq(parent, name));
+    /// already belongs to the source that defined it, while that is connected. A new topic
+    /// `repeats` the symbol, or does not.
+    fn define_member(
+        &mut self,
+        name: &Arc<Topic>,
+        wanted: &Wanted,
+        repeats: bool,
+    ) -> Result<Arc<Topic>, NoTopic> {
+        let (symbol, venue) = (name.definition().name, &wanted.venue);
+        let text = format!("{}{VENUE_SEPARATOR}{venue}", symbol.as_str());
+        if let Some(known) = self.market.board.named(&text) {
+            let parent = known.parent();
+            let is_own = parent.is_some_and(|parent| Arc::ptr_eq(parent, name));
             return match is_own || self.may_become_venue(&known, name) {
                 true => Ok(known),
                 false => Err(NoTopic::Owned),
             };
         }
         let number = self.venue_number(wanted);
-        self.define_topic(name, &text, number)
+        self.define_topic(name, (&text, number), repeats)
     }
 
     /// Makes the topic `text`, with the definition of `name` and the venue `number`.
     fn define_topic(
         &mut self,
         name: &Topic,
-        text: &str,
-        number: u16,
+        (text, number): (&str, u16),
+        repeats: bool,
     ) -> Result<Arc<Topic>, NoTopic> {
         let board = &self.market.board;
         let definition = Definition {
@@ -359,8 +359,10 @@ impl Work<'_> {
         let topic = topic.map_err(|_| NoTopic::Full(TOO_MANY_TOPICS))?;
         if topic.defined_sequence() == 0 {
             self.market.remote.note(topic.number, self.source);
-            let definition = Message::Definition(topic.definition());
-            topic.defined_at(self.journal.append(&definition));
+            match repeats {
+                true => self.begin_repeating(&topic),
+                false => self.tell_definition(&topic),
+            }
         }
         // Subscriptions to patterns may be older than the topic.
         let subscriptions = &self.market.post.subscriptions;
@@ -508,8 +510,8 @@ impl Work<'_> {
         }
         if self.is_hub {
             let present = Wanted::present(&facts);
-            if !topic.is_of(CONSOLIDATED_NAME)
-                && let Ok(venue) = self.define_member(topic, &present)
+            if !topic.is_consolidated_upstream()
+                && let Ok(venue) = self.define_member(topic, &present, true)
             {
                 let begin = |work: &mut Self| work.begin_with(topic, &venue, &present).is_ok();
                 self.repeat_at(topic, &venue, begin);
@@ -543,7 +545,7 @@ impl Work<'_> {
             && self.slot_owner(&topic) == Some(self.source)
         {
             let present = Wanted::present(&topic.facts());
-            if let Ok(venue) = self.define_member(&topic, &present) {
+            if let Ok(venue) = self.define_member(&topic, &present, false) {
                 // Without room it begins with the hub's own value.
                 let _ = self.begin_with(&topic, &venue, &present);
             }

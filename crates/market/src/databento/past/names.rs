@@ -16,6 +16,8 @@ pub(super) struct Number {
     pub(super) number: u32,
     /// See [`super::Told::is_of_venue`].
     pub(super) is_of_venue: bool,
+    /// See [`super::Told::repeats`].
+    pub(super) repeats: bool,
 }
 
 /// Returns the topic with the values of a symbol of an earlier run. One that no source of this run
@@ -33,6 +35,7 @@ pub(super) fn number_of(
         Some(Number {
             number,
             is_of_venue,
+            repeats: definition.repeats,
         })
     };
     if let Some(topic) = market.board.find(name.as_bytes()) {

@@ -273,7 +273,7 @@ impl Reader {
         if is_of_this_run {
             self.next = self.next.max(sequence.saturating_add(1));
         }
-        let Some((message, is_of_venue)) = self.of_this_hub(message, is_of_this_run) else {
+        let Some((message, topic)) = self.of_this_hub(message, is_of_this_run) else {
             return self.release(sequence);
         };
         let told = Told {
@@ -281,7 +281,8 @@ impl Reader {
             is_of_this_run,
             run: self.run,
             is_state: false,
-            is_of_venue,
+            is_of_venue: topic.is_of_venue,
+            repeats: topic.repeats,
             message,
         };
         if self.held.is_empty() && !is_untimed(&message) {
@@ -337,9 +338,10 @@ impl Reader {
     /// Takes a message of a snapshot. What it has was sent before or is lost, so it is not sent as
     /// new.
     fn take_of_snapshot(&mut self, message: Message, is_of_this_run: bool) -> Option<()> {
-        let Some((message, is_of_venue)) = self.of_this_hub(message, is_of_this_run) else {
+        let Some((message, topic)) = self.of_this_hub(message, is_of_this_run) else {
             return Some(());
         };
+        let is_of_venue = topic.is_of_venue;
         self.note_kind(&message);
         match &message {
             Message::Definition(definition) if !self.has_started => self.split(definition),
@@ -354,6 +356,7 @@ impl Reader {
                     run: self.run,
                     is_state: false,
                     is_of_venue,
+                    repeats: topic.repeats,
                     message,
                 });
             }
@@ -409,6 +412,7 @@ impl Reader {
             run,
             is_state: true,
             is_of_venue,
+            repeats: false,
             message,
         })
     }
@@ -461,15 +465,20 @@ impl Reader {
         Some(())
     }
 
-    /// Returns the message with this hub's topic number, and whether it is of a venue that has no
-    /// topic of its own now; `None` if the hub does not have the topic.
+    /// Returns the message with this hub's topic number, and what that topic was in the message's
+    /// run; `None` if the hub does not have the topic.
     fn of_this_hub(
         &mut self,
         mut message: Message,
         is_of_this_run: bool,
-    ) -> Option<(Message, bool)> {
+    ) -> Option<(Message, Number)> {
         if is_of_this_run {
-            return Some((message, false));
+            let topic = Number {
+                number: message.symbol().unwrap_or(u32::MAX),
+                is_of_venue: false,
+                repeats: false,
+            };
+            return Some((message, topic));
         }
         let mut is_definition = false;
         if let Message::Definition(definition) = &message {
@@ -484,7 +493,7 @@ impl Reader {
         message.set_symbol(known.number);
         // It does not define the topic that has the venue's values now.
         let is_other = is_definition && known.is_of_venue;
-        (!is_other).then_some((message, known.is_of_venue))
+        (!is_other).then_some((message, known))
     }
 
     fn flush(&mut self) -> Option<()> {

@@ -12,6 +12,7 @@ use super::Stream;
 use super::settling::SLICE_TOPICS;
 use super::values::last_trade;
 use crate::market::Market;
+use crate::venues::CONSOLIDATED;
 
 impl Stream {
     /// Sends the next topics: each mapping, and its value if that is wanted.
@@ -53,7 +54,8 @@ impl Stream {
             true => schemas,
             false => schemas & chosen.snapshots,
         };
-        let snapshots = match topic.is_consolidated() || topic.is_repeating() {
+        let is_sum = topic.is_consolidated() || topic.venue() == CONSOLIDATED;
+        let snapshots = match is_sum || topic.is_repeating() {
             true => snapshots & chosen.named,
             false => snapshots,
         };

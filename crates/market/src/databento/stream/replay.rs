@@ -126,6 +126,9 @@ impl Stream {
                 Next::Message(told) => {
                     let is_live = is_live(&told);
                     self.runs.go_on(told.run, told.is_of_this_run);
+                    if told.repeats {
+                        self.runs.note_repeating();
+                    }
                     let sent_ns = match is_live {
                         true => unix_ns.max(tidewire_lane::unix_ns()),
                         false => unix_ns,
@@ -176,6 +179,10 @@ impl Stream {
         );
         if told.is_of_this_run || !is_value || !is_consolidated && !told.is_of_venue {
             return false;
+        }
+        if told.repeats && told.is_of_venue {
+            // Both were one topic's values, and are so here.
+            return true;
         }
         let Some(number) = told.message.symbol() else {
             return false;

@@ -23,6 +23,8 @@ pub(super) struct Runs {
     now: u32,
     /// Whether it is that of this hub, whose sequences the message has.
     is_own: bool,
+    /// Whether the current message only repeats another topic's, if it is of an earlier run.
+    repeats: bool,
     /// By topic number: the run of its newest message.
     newest: HashMap<u32, u32>,
     /// By topic number: the publishers of the orders that the client has, and their run.
@@ -32,7 +34,18 @@ pub(super) struct Runs {
 impl Runs {
     /// Notes the run of the next message, and whether it is that of this hub.
     pub(super) fn go_on(&mut self, run: u32, is_own: bool) {
-        (self.now, self.is_own) = (run, is_own);
+        (self.now, self.is_own, self.repeats) = (run, is_own, false);
+    }
+
+    /// Notes that the topic of the next message, which is of an earlier run, only repeated another
+    /// one.
+    pub(super) fn note_repeating(&mut self) {
+        self.repeats = true;
+    }
+
+    /// Returns whether the message only repeats another topic's in an earlier run.
+    pub(super) fn is_repeating(&self) -> bool {
+        self.repeats
     }
 
     /// Returns whether the message is of this hub's own run.

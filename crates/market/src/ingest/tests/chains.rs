@@ -356,7 +356,7 @@ fn a_hubs_value_that_goes_back_to_an_earlier_venue_has_its_name_again() {
 }
 
 /// Returns the hub's own feed, from the first message on.
-fn journal(market: &Market) -> Vec<Message> {
+pub(super) fn journal(market: &Market) -> Vec<Message> {
     let journal = market.journal.lock();
     let all = (1..journal.next_sequence()).filter_map(|at| journal.message(at));
     all.collect()

@@ -58,6 +58,106 @@ fn a_venue_number_with_another_name_is_another_venue() {
     }
 }
 
+/// The topic stayed stale until its next value, and a trade emptied its quote.
+#[test]
+fn a_venue_that_gets_its_name_again_goes_on_with_its_values() {
+    for (at_once, has_value) in [(1_000, false), (1_000, true), (0, false), (0, true)] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut ingest = publisher(&market);
+        ingest.at_once = at_once;
+        let open = status(0, 1, TradingState::OPEN);
+        send(
+            &mut ingest,
+            &[open, quote(0, 1, 10, 20), trade(0, 1, 15, 5)],
+        );
+        for round in 0..3 {
+            rename(&mut ingest, "V2");
+            let name = if has_value { "A@V1" } else { "A" };
+            if has_value {
+                send(&mut ingest, &[quote(0, 1, 11, 21)]);
+            }
+            assert_eq!(shown(&market, name), of(10, 5 + round, 1, "V1"));
+            rename(&mut ingest, "V1");
+            assert_eq!(shown(&market, name), of(10, 5 + round, 0, "V1"));
+            let state = value_of(&market, name).status.state;
+            assert_eq!(state, TradingState::OPEN.0);
+            assert_eq!(shown(&market, "A").0, 10, "the other venue is stale");
+            if round > 0 {
+                // Once without a value between two names.
+                rename(&mut ingest, "V3");
+                rename(&mut ingest, "V1");
+            }
+            send(&mut ingest, &[trade(0, 1, 16, 1)]);
+            assert_eq!(shown(&market, name), of(10, 6 + round, 0, "V1"));
+        }
+        ingest.lose_at_once(3);
+        assert_eq!(shown(&market, "A").2, 1, "it is the source's topic");
+    }
+}
+
+/// What has happened meanwhile counts: another source, another session, a loss.
+#[test]
+fn a_venue_with_its_name_again_is_as_certain_as_its_source() {
+    let begin = || {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut ingest = publisher(&market);
+        send(&mut ingest, &[quote(0, 1, 10, 20)]);
+        rename(&mut ingest, "V2");
+        (market, ingest)
+    };
+    let (market, mut ingest) = begin();
+    let mut other = named_source(&market, "other", "V1");
+    send(&mut other, &[quote(0, 1, 9, 19)]);
+    rename(&mut ingest, "V1");
+    assert_eq!(shown(&market, "A"), of(9, 0, 0, "V1"));
+    other.lose(3);
+    assert_eq!(shown(&market, "A").2, 1, "the other one's value");
+
+    let (market, mut ingest) = begin();
+    let mut batch = ingest.begin(2);
+    batch.values_lost();
+    batch.finish();
+    rename(&mut ingest, "V1");
+    assert_eq!(shown(&market, "A"), of(10, 0, 2, "V1"), "it is in doubt");
+    send(&mut ingest, &[quote(0, 1, 11, 20)]);
+    assert_eq!(shown(&market, "A"), of(11, 0, 0, "V1"));
+
+    let (market, mut ingest) = begin();
+    let mut batch = ingest.begin(2);
+    batch.session_changed(1, 2);
+    batch.definition(1, &definition(0, "A"));
+    batch.finish();
+    rename(&mut ingest, "V1");
+    assert_eq!(shown(&market, "A"), of(10, 0, 1, "V1"), "no value yet");
+}
+
+/// A state alone, and the topic with the second name, which has the values of the first one.
+#[test]
+fn states_and_second_names_of_a_venue_with_its_name_again_go_on() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = publisher(&market);
+    send(&mut ingest, &[status(0, 1, TradingState::HALTED)]);
+    rename(&mut ingest, "V2");
+    rename(&mut ingest, "V1");
+    assert_eq!(shown(&market, "A").2, 0);
+    assert_eq!(value_of(&market, "A").status.state, TradingState::HALTED.0);
+
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut other = source(&market, "other", 0, "A@V1");
+    send(&mut other, &[quote(0, 1, 7, 8)]);
+    drop(other);
+    let mut ingest = publisher(&market);
+    send(&mut ingest, &[quote(0, 1, 10, 20)]);
+    for (name, stale) in [("V2", 1), ("V1", 0)] {
+        rename(&mut ingest, name);
+        assert_eq!(shown(&market, "A").2, stale);
+        assert_eq!(shown(&market, "A@V1").2, stale);
+    }
+    send(&mut ingest, &[trade(0, 1, 16, 1)]);
+    assert_eq!(shown(&market, "A"), of(10, 1, 0, "V1"));
+    assert_eq!(shown(&market, "A@V1"), of(10, 1, 0, "V1"));
+}
+
 /// A message of its own, in the same batch, comes before the slice of its symbol.
 #[test]
 fn a_value_behind_the_new_name_is_of_the_new_venue_before_all_symbols_know() {

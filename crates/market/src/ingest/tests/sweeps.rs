@@ -491,6 +491,24 @@ fn a_gap_that_is_filled_after_a_reconnection_ends_the_doubt_that_it_was() {
     assert_eq!([stale(0), stale(1)], [0, 2]);
 }
 
+/// A doubt that had ended while the venue had another name was left on its topic.
+#[test]
+fn a_venue_with_its_name_again_has_no_doubt_of_before() {
+    let topics = [usize::MAX, 0].map(|at_once| {
+        let mut rig = Rig::new(at_once);
+        let renames = [true, false].map(|is_other| Step::Renames(2, is_other));
+        let [away, back] = renames;
+        for step in [Step::Level(0, 2), Step::Doubtful, away, Step::Right, back] {
+            rig.step(step);
+        }
+        rig.finish();
+        rig.assert_told();
+        rig.state()
+    });
+    assert_eq!(topics[0], topics[1]);
+    assert!(topics[0].iter().all(|(_, flags, ..)| *flags == 0));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 

@@ -76,7 +76,7 @@ impl Work<'_> {
     fn claim_free(&mut self, name: &Arc<Topic>, text: &str) -> Option<Arc<Topic>> {
         let topic = match self.market.board.named(text) {
             Some(known) => known,
-            None => self.define_topic(name, text, name.venue()).ok()?,
+            None => self.define_topic(name, (text, name.venue()), false).ok()?,
         };
         let is_free = self.slot_owner(&topic).is_none() && self.may_be(&topic, name);
         (is_free && self.claim(&topic).is_ok()).then_some(topic)

@@ -118,3 +118,76 @@ fn a_bar_in_which_a_hub_finds_a_second_venue_comes_once_behind_it() {
         .collect();
     assert_eq!(told, [(feed.id("A@XNYS"), T, 2)]);
 }
+
+/// Lets a hub read the whole feed of another one.
+fn read_all(from: &Feed, to: &mut Feed) {
+    let journal = from.market.journal.lock();
+    let mut batch = to.ingest.begin(RECEIVED);
+    for sequence in 1..journal.next_sequence() {
+        match journal.message(sequence).unwrap() {
+            Message::Definition(definition) => batch.definition(sequence, &definition),
+            Message::Venue(venue) => batch.venue(&venue),
+            message => batch.message(sequence, &message),
+        }
+    }
+    batch.finish();
+}
+
+/// At a hub that follows two hubs with several venues each, all trades of the second one came as
+/// those of `A@consolidated#2`, too. So they did at hubs behind.
+#[test]
+fn all_symbols_have_each_trade_once_at_a_hub_that_follows_two_with_several_venues() {
+    let mut feed = Feed::new(&["A", "A@XNAS", "A@XNYS"]);
+    feed.ingest.name_venue(CONSOLIDATED, "consolidated");
+    let mut other = Feed {
+        market: feed.market.clone(),
+        ingest: Ingest::new(feed.market.clone(), 2, "other"),
+    };
+    other.ingest.name_venue(CONSOLIDATED, "consolidated");
+    other.ingest.name_venue(3, "XBOS");
+    other.ingest.name_venue(4, "XPHL");
+    for (symbol, (name, source)) in (0..).zip([("A", 0), ("A@XBOS", 3), ("A@XPHL", 4)]) {
+        define(&mut other, symbol, name, source);
+    }
+    let schemas = ["trades", "tbbo", "mbp-1", "ohlcv-1s", "bbo-1s"];
+    let lines =
+        |start: &str| schemas.map(|schema| format!("schema={schema}|symbols=ALL_SYMBOLS{start}"));
+    let mut live = lines("").map(|line| feed.session(&[&line]));
+    let mut told = schemas.map(|_| Vec::new());
+    for second in 0..4 {
+        for (hub, venues) in [
+            (&mut feed, [(1, 2), (2, 9)]),
+            (&mut other, [(1, 3), (2, 4)]),
+        ] {
+            for (symbol, source) in venues {
+                let time_ns = T + second * SECOND + u64::from(source);
+                for (symbol, source) in [(symbol, source), (0, CONSOLIDATED)] {
+                    hub.quote_of(symbol, source, time_ns, 50 + second as i64, 1);
+                    hub.trade(symbol, source, time_ns, 60);
+                }
+            }
+        }
+        for (told, stream) in told.iter_mut().zip(&mut live) {
+            told.extend(stream.records(&feed.market));
+        }
+    }
+    let mut behind = Feed::new(&[]);
+    behind.ingest.name_venue(CONSOLIDATED, "consolidated");
+    read_all(&feed, &mut behind);
+    let past = lines("|start=0").map(|line| feed.records(&[&line]));
+    let past_behind = lines("|start=0").map(|line| behind.records(&[&line]));
+    for (hub, told) in [(&feed, told), (&feed, past), (&behind, past_behind)] {
+        let venues = ["A@XNAS", "A@XNYS", "A@XBOS", "A@XPHL"].map(|name| hub.id(name));
+        let is_own = |record: &Vec<u8>| venues.contains(&id_of(record));
+        assert!(told.iter().flatten().all(is_own), "only records of venues");
+        assert_eq!((told[0].len(), told[1].len()), (4 * 4, 4 * 4));
+        // Live intervals end by the clock, which stands still.
+        assert!(told[..4].iter().all(|told| !told.is_empty()));
+    }
+    for hub in [&feed, &behind] {
+        let now = hub.records(&["schema=trades|symbols=ALL_SYMBOLS|snapshot=1"]);
+        assert_eq!(now.len(), 4, "one for each venue");
+    }
+    let named = feed.records(&["schema=trades|symbols=A@consolidated#2|start=0"]);
+    assert_eq!(named.len(), 2 * 4, "to those that name it");
+}

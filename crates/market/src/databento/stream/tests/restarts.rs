@@ -328,3 +328,32 @@ fn a_symbol_that_begins_with_a_whole_value_has_nothing_else_of_before_a_restart(
         assert_eq!((last.2, last.4, last.5), (later + SECOND, i64::MAX, 52));
     }
 }
+
+/// A topic that had only repeated its symbol in an earlier run gave each trade of then twice.
+#[test]
+fn what_only_repeated_its_symbol_before_a_restart_comes_to_those_that_name_it() {
+    for has_topic in [false, true] {
+        let mut hub = Hub::new("repeated", LARGE, true);
+        hub.feed.ingest.name_venue(CONSOLIDATED, "consolidated");
+        hub.feed.trade(0, 9, T + 1, 50);
+        let board: &dyn tidewire_feed::server::Board = &*hub.feed.market.board;
+        assert_eq!(board.find("A@XNYS"), None, "a native client selects it");
+        for place in 2..5 {
+            hub.feed.trade(0, 9, T + place, 50);
+        }
+        assert!(hub.feed.market.board.named("A@XNYS").is_some());
+        hub.restart(LARGE);
+        hub.feed.ingest.name_venue(CONSOLIDATED, "consolidated");
+        if has_topic {
+            let definition = Definition::new(2, Name::new("A@XNYS").unwrap());
+            let mut batch = hub.feed.ingest.begin(RECEIVED);
+            batch.definition(1, &definition);
+            batch.finish();
+        }
+        hub.feed.trade(2 * u32::from(has_topic), 9, T + 5, 50);
+        hub.settle();
+        let told = hub.replay(&["schema=trades|symbols=ALL_SYMBOLS|start=0"]);
+        let times: Vec<_> = told.iter().map(|record| shape(record).1 - T).collect();
+        assert_eq!(times, [1, 2, 3, 4, 5], "{has_topic}");
+    }
+}
