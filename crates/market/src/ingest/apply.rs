@@ -144,7 +144,7 @@ impl Work<'_> {
         if let Message::Certainty(told) = message
             && told.flags & wire::Certainty::LOST != 0
         {
-            topic.miss_trades(told.source_time_ns);
+            self.miss_trades(topic, told.source_time_ns);
             self.tell_lost_of_links(topic, told.source_time_ns);
         }
         let is_record = matches!(message, Message::LastValue(_));
@@ -192,7 +192,7 @@ impl Work<'_> {
     /// of `source_time_ns` that ends the doubt: trades may be among them.
     #[cold]
     pub(super) fn tell_lost(&mut self, topic: &Topic, source_time_ns: u64) {
-        topic.miss_trades(source_time_ns);
+        self.miss_trades(topic, source_time_ns);
         self.append_lost(topic, source_time_ns);
         self.tell_lost_of_links(topic, source_time_ns);
     }

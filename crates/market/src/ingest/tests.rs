@@ -8,6 +8,7 @@ mod mirror;
 mod numbers;
 mod opens;
 mod orders;
+mod partial;
 mod prices;
 mod renames;
 mod repetitions;
