@@ -1,10 +1,10 @@
 //! Adds trades to bars, and closes bars by the source's clock.
 
 use tidewire_feed::server::Steps;
-use tidewire_feed::wire::{LastValue, Message, UNDEFINED_PRICE};
+use tidewire_feed::wire::{LastValue, Message, Trade, UNDEFINED_PRICE};
 
+use super::Batch;
 use super::apply::Work;
-use super::{Batch, times};
 use crate::bars::{
     BarState, BarTopic, BarTrade, Outcome, Shown, TopicBars, publish, traded_until_ns,
 };
@@ -42,37 +42,38 @@ impl Traded {
 }
 
 impl Batch<'_> {
-    /// Closes the source's bars that have ended before this message, and adds it if it is a trade.
-    /// The message has been applied.
+    /// Adds a trade that has been applied to the bars of its symbol.
     #[inline(never)]
-    pub(super) fn update_bars(&mut self, message: &Message) {
-        self.pass_time(times::time_ns(message).unwrap_or(0));
-        if let Message::Trade(trade) = message
-            && let Some(symbol) = self.symbols.get(trade.symbol)
-            && let Some(topic) = symbol.of_venue(trade.source).cloned()
-            && !self.work.is_repeated
-        {
-            let trade = BarTrade {
-                source_time_ns: trade.source_time_ns,
-                receive_time_ns: self.work.receive_time_ns,
-                sequence: self.work.journal.next_sequence() - 1,
-                price: trade.price,
-                size: trade.size,
-            };
-            self.add_to_bars(&topic, &trade);
-            if topic.is_consolidated() {
-                // With this trade its only venue got a topic of its own.
-                let venue = topic.with_members(|venues| Some(venues.first()?.topic.clone()));
-                if let Some(venue) = venue {
-                    self.add_to_bars(&venue, &trade);
-                }
+    pub(super) fn update_bars(&mut self, trade: &Trade) {
+        if self.work.is_repeated {
+            return;
+        }
+        let Some(symbol) = self.symbols.get(trade.symbol) else {
+            return;
+        };
+        let Some(topic) = symbol.of_venue(trade.source).cloned() else {
+            return;
+        };
+        let trade = BarTrade {
+            source_time_ns: trade.source_time_ns,
+            receive_time_ns: self.work.receive_time_ns,
+            sequence: self.work.journal.next_sequence() - 1,
+            price: trade.price,
+            size: trade.size,
+        };
+        self.add_to_bars(&topic, &trade);
+        if topic.is_consolidated() {
+            // With this trade its only venue got a topic of its own.
+            let venue = topic.with_members(|venues| Some(venues.first()?.topic.clone()));
+            if let Some(venue) = venue {
+                self.add_to_bars(&venue, &trade);
             }
-            let parent = topic
-                .parent()
-                .filter(|parent| !self.gives_sum(&topic, parent));
-            if let Some(other) = parent.cloned().or_else(|| topic.namesake()) {
-                self.add_to_bars(&other, &trade);
-            }
+        }
+        let parent = topic
+            .parent()
+            .filter(|parent| !self.gives_sum(&topic, parent));
+        if let Some(other) = parent.cloned().or_else(|| topic.namesake()) {
+            self.add_to_bars(&other, &trade);
         }
     }
 
@@ -317,8 +318,8 @@ impl Work<'_> {
         owner.is_none_or(|owner| owner == self.source)
     }
 
-    /// Notes that the bars of a topic, and of those with the same trades, miss trades until a source
-    /// time. Publishes those that are partial with it.
+    /// Notes that the bars of a topic, and of those with the same trades, miss trades until a
+    /// source time. Publishes those that are partial with it.
     #[cold]
     pub(super) fn miss_trades(&mut self, topic: &Topic, until_ns: u64) {
         let namesake = topic.namesake();
