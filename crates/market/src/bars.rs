@@ -132,7 +132,7 @@ impl Bars {
 
     /// Goes on with the bars of a symbol as those of the venue that all of its trades are of, where
     /// both have bars, or a client has read the symbol's under the venue's name. Returns those that
-    /// have got one.
+    /// have got one, or whose own is partial from now on.
     pub(crate) fn continue_at(&self, symbol: &Topic, venue: &Topic) -> Vec<Arc<BarTopic>> {
         let mut continued = Vec::new();
         for interval in Interval::ALL {
@@ -153,7 +153,9 @@ impl Bars {
                 // The symbol's trades of this interval have not been counted.
                 let value = self.board.value(symbol.number);
                 let until_ns = traded_until_ns(symbol, value.as_ref());
-                new.state.lock().miss(until_ns);
+                if new.state.lock().miss(until_ns) {
+                    continued.push(new);
+                }
             }
         }
         continued

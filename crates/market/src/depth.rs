@@ -37,7 +37,7 @@ pub struct Books {
     board: Arc<Board>,
     lanes: u64,
     existing: RwLock<Vec<Arc<BookTopic>>>,
-    /// Grows whenever a client asks for a topic.
+    /// Grows whenever a client asks for a topic, or inputs have to look again for other reasons.
     asked: Arc<AtomicU64>,
     /// Whether subscriptions may match topics of symbols that are not defined yet.
     awaits_symbols: AtomicBool,
@@ -71,7 +71,21 @@ impl Books {
         self.book_of(topic).hold()
     }
 
-    /// Returns the number of times that clients have asked for topics.
+    /// Notes that the levels of `book`, which was of one venue, go to `own` from now on, that of
+    /// the venue alone. A client that has read it may have done so under the venue's name.
+    pub(crate) fn goes_on(&self, book: &BookTopic, own: &BookTopic) {
+        own.want_as(book);
+        self.look_again();
+    }
+
+    /// Makes the inputs look again for the books that clients want: levels of a symbol go to
+    /// another topic.
+    pub(crate) fn look_again(&self) {
+        self.asked.fetch_add(1, Ordering::Release);
+    }
+
+    /// Returns the number of times that clients have asked for topics, or inputs have to look
+    /// again.
     #[inline]
     pub(crate) fn asked(&self) -> u64 {
         self.asked.load(Ordering::Acquire)
@@ -114,7 +128,7 @@ impl Books {
         let channel = [BOOK_PREFIX, topic.symbol()].concat();
         if subscriptions.route(&channel).lanes != 0 {
             self.book_of(topic);
-            self.asked.fetch_add(1, Ordering::Release);
+            self.look_again();
         }
     }
 

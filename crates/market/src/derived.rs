@@ -165,6 +165,11 @@ impl<T> DerivedTopic<T> {
         }
     }
 
+    /// Wants the topic as long as clients that have read another one want that.
+    pub(crate) fn want_as(&self, other: &Self) {
+        self.want_until(other.wanted_until_ns.load(Ordering::Relaxed));
+    }
+
     /// Wants the topic until the result is dropped.
     pub(crate) fn hold(self: &Arc<Self>) -> Hold<T> {
         self.holders.fetch_add(1, Ordering::Relaxed);

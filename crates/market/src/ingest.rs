@@ -600,7 +600,10 @@ impl Sink for Batch<'_> {
         } else {
             self.work.is_repeated = false;
             self.update(message);
-            self.update_bars(message);
+            self.pass_time(times::time_ns(message).unwrap_or(0));
+            if let Message::Trade(trade) = message {
+                self.update_bars(trade);
+            }
         }
     }
 

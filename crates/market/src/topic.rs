@@ -307,13 +307,11 @@ impl Topic {
         self.has_left_venue() || self.is_of(venue)
     }
 
-    /// Notes that this is the topic of a venue whose trades `symbol` has had so far.
-    pub(crate) fn begin_behind(&self, symbol: &Self) {
-        let until_ns = symbol.newest_trade_ns();
-        if until_ns != 0 {
-            self.newest_trades.begin_behind(until_ns);
-            self.miss_trades(until_ns);
-        }
+    /// Notes that this is the topic of a venue whose trades another topic has had until a source
+    /// time.
+    pub(crate) fn begin_behind(&self, until_ns: u64) {
+        debug_assert!(until_ns > 0, "the other topic has traded");
+        self.newest_trades.begin_behind(until_ns);
     }
 
     /// Returns the source time until which its venue may have traded before it began, ns since the
@@ -532,23 +530,6 @@ impl Topic {
             let first = members.iter().find(|member| member.is_first)?;
             Some(first.topic.clone())
         })
-    }
-
-    /// Notes that the bars of this topic, and of those with the same trades, miss trades until a
-    /// source time.
-    #[cold]
-    pub(crate) fn miss_trades(&self, until_ns: u64) {
-        let namesake = self.namesake();
-        for topic in [
-            Some(self),
-            self.parent().map(|topic| &**topic),
-            namesake.as_deref(),
-        ] {
-            let bars = topic.and_then(|topic| topic.derived.bars());
-            for bars in bars.into_iter().flat_map(TopicBars::iter) {
-                bars.state.lock().miss(until_ns);
-            }
-        }
     }
 
     /// Adds a venue. From the first one on the topic is consolidated.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tidewire_feed::client::{Gap, LossReason, Side, SideCounters};
 
 use crate::packet::{Packet, PacketError, decode_packet};
+use opening::Opening;
 
 /// Settings of an arbiter.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +66,7 @@ pub trait PacketSink {
 #[derive(Debug)]
 pub struct Arbiter {
     config: ArbiterConfig,
-    /// The next sequence; 0 before the first packet.
+    /// The next sequence; 0 until the stream is joined, and while its beginning is awaited.
     expected: u64,
     /// One past the highest sequence seen; `>= expected`.
     highest: u64,
@@ -81,6 +82,7 @@ pub struct Arbiter {
     suspect: Option<Suspect>,
     /// Whether a second packet was near the first one, which may be a stray.
     is_confirmed: bool,
+    opening: Opening,
     early: BTreeMap<u64, Early>,
     early_bytes: usize,
     lines: [Line; 2],
@@ -121,6 +123,7 @@ impl Arbiter {
             moved_ns: 0,
             suspect: None,
             is_confirmed: false,
+            opening: Opening::default(),
             early: BTreeMap::new(),
             early_bytes: 0,
             lines: [Line::default(); 2],
@@ -143,20 +146,26 @@ impl Arbiter {
         let packet = decode_packet(datagram)?;
         let sequence = u64::from(packet.header.sequence);
         self.note(side, sequence);
-        if sequence == self.expected && sequence != 0 {
-            (self.delivered_ns, self.moved_ns) = (now_ns, now_ns);
-            self.is_confirmed = true;
-            self.deliver(&packet, sink);
-            if !self.early.is_empty() {
-                self.counters.recovered += 1;
-                let (from, count) = (sequence, 1);
-                sink.gap(Gap::Recovered { from, count });
-                self.deliver_early(sink);
-            }
-            return Ok(());
+        match sequence == self.expected && sequence != 0 {
+            true => self.receive_next(&packet, now_ns, sink),
+            false => self.receive_other(side, &packet, datagram, now_ns, sink),
         }
-        self.receive_other(side, &packet, datagram, now_ns, sink);
         Ok(())
+    }
+
+    /// Handles the next packet.
+    #[inline]
+    fn receive_next<S: PacketSink>(&mut self, packet: &Packet<'_>, now_ns: u64, sink: &mut S) {
+        let sequence = self.expected;
+        (self.delivered_ns, self.moved_ns) = (now_ns, now_ns);
+        self.is_confirmed = true;
+        self.deliver(packet, sink);
+        if !self.early.is_empty() {
+            self.counters.recovered += 1;
+            let (from, count) = (sequence, 1);
+            sink.gap(Gap::Recovered { from, count });
+            self.deliver_early(sink);
+        }
     }
 
     /// Handles a packet that is not the next one.
@@ -178,11 +187,7 @@ impl Arbiter {
             return;
         }
         if self.expected == 0 {
-            self.expected = sequence;
-            self.highest = self.expected;
-            self.moved_ns = now_ns;
-            sink.joined(self.expected);
-            return self.deliver(packet, sink);
+            return self.open(side, packet, datagram, now_ns, sink);
         }
         if !self.is_confirmed && sequence.abs_diff(self.expected) > JUMP_MAX {
             // One of the two is a stray, and its time says nothing.
@@ -226,8 +231,9 @@ impl Arbiter {
     ) {
         let sequence = u64::from(packet.header.sequence);
         let is_below = sequence < self.expected;
-        let follows = |first: &Suspect| {
-            (1..=JUMP_MAX).contains(&sequence.wrapping_sub(first.sequence))
+        // The lines are not in step: the one that is behind may bring the packet before it.
+        let is_near = |first: &Suspect| {
+            (1..=JUMP_MAX).contains(&sequence.abs_diff(first.sequence))
                 && first.is_below == is_below
         };
         // The stream may have come near it meanwhile.
@@ -236,46 +242,66 @@ impl Arbiter {
             false => first.sequence > self.highest,
         };
         let suspect = self.suspect.take();
-        let first = match suspect.filter(is_still_far) {
+        let newest = Suspect {
+            sequence,
+            is_below,
+            datagram: datagram.into(),
+            arrived_ns: now_ns,
+        };
+        let (first, second) = match suspect.filter(is_still_far) {
             Some(first) if first.sequence == sequence => {
                 // The other line's copy.
                 self.suspect = Some(first);
                 return;
             }
-            Some(first) if follows(&first) => first,
+            Some(other) if is_near(&other) && other.sequence < sequence => (other, newest),
+            Some(other) if is_near(&other) => (newest, other),
             _ => {
                 self.counters.foreign += 1;
-                self.suspect = Some(Suspect {
-                    sequence,
-                    is_below,
-                    datagram: datagram.into(),
-                    arrived_ns: now_ns,
-                });
+                self.suspect = Some(newest);
                 return;
             }
         };
         for line in &mut self.lines {
             line.next = 0;
         }
+        self.believe(side, (&first, &second), now_ns, sink);
+    }
+
+    /// Goes on with two packets that the sequence jumps to, ahead or back to a new beginning.
+    fn believe<S: PacketSink>(
+        &mut self,
+        side: Side,
+        (first, second): (&Suspect, &Suspect),
+        now_ns: u64,
+        sink: &mut S,
+    ) {
+        debug_assert!(first.sequence < second.sequence, "in their order");
+        let Ok(packet) = decode_packet(&second.datagram) else {
+            return;
+        };
         // The packet that the stream was joined at was a stray if nothing followed it.
         let was_stray = !std::mem::replace(&mut self.is_confirmed, true);
-        if !is_below && !was_stray {
+        if !first.is_below && !was_stray {
             if packet.header.sending_time_ns < self.begin_time_ns {
                 self.begin_time_ns = 0;
             }
             self.keep(first.sequence, &first.datagram, first.arrived_ns, sink);
-        } else if let Ok(first) = decode_packet(&first.datagram) {
+        } else {
             (self.delivered_ns, self.moved_ns) = (now_ns, now_ns);
-            self.restart(&first, sink);
+            self.restart(first, sink);
         }
-        match sequence == self.expected {
-            true => self.deliver(packet, sink),
-            false => self.receive_other(side, packet, datagram, now_ns, sink),
+        match second.sequence == self.expected {
+            true => self.deliver(&packet, sink),
+            false => self.receive_other(side, &packet, &second.datagram, now_ns, sink),
         }
     }
 
     /// Handles the passing of time: gives up packets that are too late.
     pub fn handle_timeout<S: PacketSink>(&mut self, now_ns: u64, sink: &mut S) {
+        if self.is_opening() && self.deadline_ns() <= now_ns {
+            self.end_opening(now_ns, sink);
+        }
         while self.deadline_ns() <= now_ns {
             self.give_up(sink);
         }
@@ -284,13 +310,20 @@ impl Arbiter {
     /// Returns when [`Arbiter::handle_timeout`] has something to do.
     #[inline]
     pub fn deadline_ns(&self) -> u64 {
+        if self.is_opening() {
+            return self
+                .opening
+                .since_ns
+                .saturating_add(self.config.patience_ns);
+        }
         match self.early.first_key_value() {
             Some((_, early)) => early.arrived_ns.saturating_add(self.config.patience_ns),
             None => u64::MAX,
         }
     }
 
-    /// Returns the next sequence; 0 before the first packet.
+    /// Returns the next sequence; 0 before the first packet, and for [`ArbiterConfig::patience_ns`]
+    /// after it if the beginning of the sequence may still come.
     pub fn next_sequence(&self) -> u64 {
         self.expected
     }
@@ -410,20 +443,6 @@ impl Arbiter {
         });
         self.deliver_early(sink);
     }
-
-    /// Begins the sequence that a packet shows: it is below the expected one and newer, or the
-    /// stream was joined at a stray.
-    #[cold]
-    fn restart<S: PacketSink>(&mut self, packet: &Packet<'_>, sink: &mut S) {
-        self.early.clear();
-        self.early_bytes = 0;
-        self.expected = u64::from(packet.header.sequence);
-        self.highest = self.expected;
-        self.begin_time_ns = packet.header.sending_time_ns;
-        self.counters.restarts += 1;
-        sink.restarted(self.expected, self.begin_time_ns);
-        self.deliver(packet, sink);
-    }
 }
 
 /// A packet of a lower sequence that was sent this much later belongs to a new sequence: two copies
@@ -433,5 +452,6 @@ const RESTART_NS: u64 = 1_000_000_000;
 /// busy channel.
 const JUMP_MAX: u64 = 1_000;
 
+mod opening;
 #[cfg(test)]
 mod tests;

@@ -123,6 +123,7 @@ fn an_event_gives_a_trade_then_a_quote_of_a_defined_instrument() {
     // The first entry of the instrument's own sequence: nothing is missing, although the packet is
     // not the channel's first.
     receiver.receive(Side::A, EVENT, 1, &mut seen).unwrap();
+    receiver.handle_timeout(receiver.deadline_ns(), &mut seen);
     let [
         Message::Definition(definition),
         Message::Trade(trade),

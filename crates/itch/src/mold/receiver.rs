@@ -1,10 +1,12 @@
 //! A receiver of one stream on up to two lines.
 
+mod opening;
 mod strays;
 
 use super::packet::{Header, Messages, Packet, PacketError, decode_packet};
 use super::suspect::{JUMP_MAX, Suspect, end_of};
 use crate::sequenced::{AHEAD, SequencedSink, SessionName};
+use opening::Opening;
 use strays::Trial;
 use tidewire_feed::client::{Gap, Holes, LossReason, Side, SideCounters};
 
@@ -102,6 +104,8 @@ pub struct Receiver {
     /// A packet far from the sequence, until a second one confirms it.
     suspect: Option<Suspect>,
     trial: Trial,
+    /// The beginning of the session that is awaited, if it is.
+    opening: Option<Opening>,
     counters: Counters,
 }
 
@@ -132,6 +136,7 @@ impl Receiver {
             alive_ns: 0,
             suspect: None,
             trial: Trial::default(),
+            opening: None,
             counters: Counters::default(),
         }
     }
@@ -194,6 +199,9 @@ impl Receiver {
 
     /// Requests what is due. Gives up messages that were missing too long or requested too often.
     pub fn handle_timeout<S: SequencedSink>(&mut self, now_ns: u64, sink: &mut S) {
+        if self.opening.is_some_and(|opening| opening.due_ns <= now_ns) {
+            self.end_opening(sink);
+        }
         self.ask(now_ns);
         let attempts_max = if self.config.requests {
             tidewire_feed::client::REQUEST_ATTEMPTS_MAX
@@ -208,11 +216,15 @@ impl Receiver {
 
     /// Reports all missing messages as lost, because no more will arrive: the end of a capture.
     pub fn finish<S: SequencedSink>(&mut self, sink: &mut S) {
+        self.end_opening(sink);
         self.give_up(self.highest, LossReason::NoAnswer, sink);
     }
 
     /// Gives up the first hole, because there is no room to wait longer.
     pub fn give_up_first<S: SequencedSink>(&mut self, sink: &mut S) {
+        if self.opening.is_some() {
+            return self.end_opening(sink);
+        }
         if let Some(first) = self.holes.first_early() {
             self.give_up(first, LossReason::NoAnswer, sink);
         }
@@ -242,7 +254,8 @@ impl Receiver {
         let overdue_ns = self.holes.overdue_ns(self.config.doubt_delay_ns);
         let overdue_ns = overdue_ns.filter(|_| !self.tells_overdue);
         let due_ns = self.holes.deadline_ns().into_iter().chain(overdue_ns);
-        due_ns.min().unwrap_or(u64::MAX)
+        let opening_ns = self.opening.map(|opening| opening.due_ns);
+        due_ns.chain(opening_ns).min().unwrap_or(u64::MAX)
     }
 
     /// Returns whether nothing has shown for [`ReceiverConfig::silence_ns_max`] that the stream
@@ -396,45 +409,6 @@ impl Receiver {
         self.is_heartbeat(&header) || end_of(&header) > self.expected
     }
 
-    /// Begins the same session again, at a packet far from the sequence: its sender has restarted,
-    /// or the packet with which it began was a stray.
-    #[cold]
-    fn restart<S: SequencedSink>(&mut self, header: &Header, sink: &mut S) {
-        debug_assert_eq!(self.session, Some(header.session), "it is the same session");
-        self.counters.restarts += 1;
-        self.begin(header, sink);
-    }
-
-    /// Begins a session at the packet that shows it.
-    fn begin<S: SequencedSink>(&mut self, header: &Header, sink: &mut S) {
-        if self.session.is_some() {
-            self.give_up(self.highest, LossReason::SessionChanged, sink);
-        }
-        self.session = Some(header.session);
-        let from_start = self.config.from_start && self.config.requests;
-        self.expected = if from_start {
-            1
-        } else {
-            header.sequence.max(1)
-        };
-        self.highest = self.expected;
-        self.holes.clear();
-        self.requests.clear();
-        self.asked = None;
-        self.suspect = None;
-        self.trial = Trial::default();
-        self.end = None;
-        self.end_reported = false;
-        self.tells_overdue = false;
-        for line in &mut self.lines {
-            line.next_sequence = 0;
-        }
-        sink.session(header.session);
-        if self.expected > 1 {
-            sink.joined_late(self.expected);
-        }
-    }
-
     /// Delivers the due messages.
     #[inline]
     fn apply<S: SequencedSink>(
@@ -516,6 +490,9 @@ impl Receiver {
     fn after_progress<S: SequencedSink>(&mut self, sink: &mut S) {
         if !self.holes.is_empty() {
             self.apply_early(sink);
+        }
+        if self.opening.is_some() {
+            self.settle_opening();
         }
         if self.tells_overdue {
             self.settle_overdue(sink);

@@ -103,13 +103,13 @@ fn two_lines_make_one_stream_and_each_is_counted() {
     let (mut receiver, mut seen) = (Receiver::new(live_only()), Seen::default());
     let packet = |sequence: u64| datagram("S", sequence, &[b"x"]);
     for (side, sequence) in [
-        (Side::A, 5),
-        (Side::B, 5),
-        (Side::A, 6),
-        (Side::A, 8),
-        (Side::B, 6),
-        (Side::B, 7),
-        (Side::B, 8),
+        (Side::A, 1),
+        (Side::B, 1),
+        (Side::A, 2),
+        (Side::A, 4),
+        (Side::B, 2),
+        (Side::B, 3),
+        (Side::B, 4),
     ] {
         receiver
             .receive(side, &packet(sequence), 1, &mut seen)
@@ -120,9 +120,9 @@ fn two_lines_make_one_stream_and_each_is_counted() {
         .iter()
         .map(|(sequence, _)| *sequence)
         .collect();
-    assert_eq!(sequences, [5, 6, 7, 8]);
-    let opened = Gap::Opened { from: 7, count: 1 };
-    assert_eq!(seen.gaps, [opened, Gap::Recovered { from: 7, count: 1 }]);
+    assert_eq!(sequences, [1, 2, 3, 4]);
+    let opened = Gap::Opened { from: 3, count: 1 };
+    assert_eq!(seen.gaps, [opened, Gap::Recovered { from: 3, count: 1 }]);
     assert_eq!(receiver.side_counters(Side::A).lost, 1);
     assert_eq!(receiver.side_counters(Side::B).lost, 0);
     assert_eq!(receiver.side_counters(Side::B).duplicate, 3);
@@ -223,10 +223,10 @@ fn another_session_takes_over_only_from_one_that_is_silent() {
     let (mut receiver, mut seen) = (Receiver::new(live_only()), Seen::default());
     let other = datagram("T", 1, &[b"t"]);
     receiver
-        .receive(Side::A, &datagram("S", 9, &[b"a"]), 0, &mut seen)
+        .receive(Side::A, &datagram("S", 1, &[b"a"]), 0, &mut seen)
         .unwrap();
     receiver
-        .receive(Side::B, &datagram("S", 10, &[b"a"]), 0, &mut seen)
+        .receive(Side::B, &datagram("S", 2, &[b"a"]), 0, &mut seen)
         .unwrap();
     receiver
         .receive(Side::A, &other, 2_999_999_999, &mut seen)
@@ -398,6 +398,7 @@ fn a_sender_that_restarts_with_the_same_session_begins_it_again() {
         );
         line.take(&datagram("S", first + 1, &[b"new"]));
         assert_eq!(line.seen.sessions.len(), 2);
+        line.wait_ms(100);
         assert_eq!(line.seen.late.last().copied(), late);
         let expected = if requests { 1 } else { first + 2 };
         assert_eq!(line.receiver.next_sequence(), expected);
@@ -525,6 +526,7 @@ fn a_session_is_confirmed_by_its_second_packet_and_then_stays() {
     assert_eq!(line.seen.sessions.len(), 1);
     line.take(&datagram("T", 9, &[b"t"]));
     assert_eq!(line.seen.sessions.len(), 2);
+    line.wait_ms(100);
     let last = line.seen.messages.last().map(|(sequence, _)| *sequence);
     assert_eq!(last, Some(9));
 }
@@ -688,4 +690,87 @@ proptest! {
     fn any_datagrams_are_taken(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         crate::fuzzing::fuzz_mold(&bytes);
     }
+}
+
+fn receive(receiver: &mut Receiver, seen: &mut Seen, (side, packet): (Side, Vec<u8>), now_ns: u64) {
+    receiver.receive(side, &packet, now_ns, seen).unwrap();
+}
+
+fn sequences(seen: &Seen) -> Vec<u64> {
+    let sequences = seen.messages.iter().map(|(sequence, _)| *sequence);
+    sequences.collect()
+}
+
+/// A packet of line A at the moment of the first one of line B was taken for a late start: all
+/// topics were in doubt until the next session.
+#[test]
+fn the_first_packet_may_come_on_the_line_that_is_behind() {
+    let packet = |sequence: u64| datagram("S", sequence, &[b"x"]);
+    for first in [packet(3), special("S", 3, Header::HEARTBEAT)] {
+        let (mut receiver, mut seen) = (Receiver::new(live_only()), Seen::default());
+        receive(&mut receiver, &mut seen, (Side::A, first), 5);
+        receive(&mut receiver, &mut seen, (Side::A, packet(4)), 6);
+        assert!(seen.messages.is_empty() && receiver.deadline_ns() == 100_000_005);
+        for sequence in 1..=4 {
+            receive(&mut receiver, &mut seen, (Side::B, packet(sequence)), 7);
+        }
+        assert_eq!(sequences(&seen), [1, 2, 3, 4]);
+        assert_eq!((seen.late, receiver.counters().lost), (vec![], 0));
+        assert_eq!(receiver.deadline_ns(), u64::MAX);
+    }
+}
+
+#[test]
+fn a_late_start_near_the_beginning_is_one_when_nothing_came_before_it_in_time() {
+    let packet = |sequence: u64| datagram("S", sequence, &[b"x"]);
+    let (mut receiver, mut seen) = (Receiver::new(live_only()), Seen::default());
+    for (side, sequence) in [(Side::A, 9), (Side::A, 10), (Side::B, 7), (Side::B, 9)] {
+        receive(&mut receiver, &mut seen, (side, packet(sequence)), 1);
+    }
+    receiver.handle_timeout(100_000_000, &mut seen);
+    assert!(seen.messages.is_empty() && seen.late.is_empty());
+    receiver.handle_timeout(100_000_001, &mut seen);
+    assert_eq!((sequences(&seen), seen.late), (vec![7, 9, 10], vec![7]));
+    assert_eq!(
+        (receiver.counters().lost, receiver.next_sequence()),
+        (1, 11)
+    );
+    // A heartbeat alone, and the end of a recording of lines.
+    for finishes in [false, true] {
+        let (mut receiver, mut seen) = (Receiver::new(live_only()), Seen::default());
+        let heartbeat = special("S", 1_000, Header::HEARTBEAT);
+        receive(&mut receiver, &mut seen, (Side::A, heartbeat), 1);
+        match finishes {
+            true => receiver.finish(&mut seen),
+            false => receiver.handle_timeout(100_000_001, &mut seen),
+        }
+        assert_eq!((seen.late, receiver.next_sequence()), (vec![1_000], 1_000));
+    }
+}
+
+#[test]
+fn what_is_missing_behind_the_first_message_is_lost_and_no_late_start() {
+    let packet = |sequence: u64| datagram("S", sequence, &[b"x"]);
+    let (mut receiver, mut seen) = (Receiver::new(live_only()), Seen::default());
+    for sequence in [4, 1, 2] {
+        receive(&mut receiver, &mut seen, (Side::A, packet(sequence)), 1);
+    }
+    assert_eq!(sequences(&seen), [1, 2]);
+    receiver.handle_timeout(receiver.deadline_ns(), &mut seen);
+    assert_eq!((sequences(&seen), seen.late), (vec![1, 2, 4], vec![]));
+    assert_eq!((receiver.counters().lost, receiver.counters().gaps), (1, 1));
+    assert_eq!(receiver.deadline_ns(), u64::MAX);
+}
+
+#[test]
+fn a_session_that_is_replaced_while_its_beginning_is_awaited_is_joined_late() {
+    let (mut receiver, mut seen) = (Receiver::new(live_only()), Seen::default());
+    for (session, sequence) in [("S", 5), ("T", 3), ("T", 4), ("T", 1), ("T", 2)] {
+        let packet = datagram(session, sequence, &[b"x"]);
+        receive(&mut receiver, &mut seen, (Side::A, packet), 1);
+    }
+    assert_eq!(
+        (sequences(&seen), seen.late),
+        (vec![5, 1, 2, 3, 4], vec![5])
+    );
 }

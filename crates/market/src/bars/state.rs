@@ -166,10 +166,13 @@ impl BarState {
     }
 
     /// Notes that trades until a source time are missing: those of the open bar, and of one that
-    /// has begun at that time.
-    pub(crate) fn miss(&mut self, until_ns: u64) {
+    /// has begun at that time. Returns whether the open bar is partial with it, which is a change.
+    pub(crate) fn miss(&mut self, until_ns: u64) -> bool {
         self.missing_until_ns = self.missing_until_ns.max(until_ns);
-        self.is_partial |= self.bars.end_ns().is_some();
+        let is_new = !self.is_partial && self.bars.end_ns().is_some();
+        self.is_partial |= is_new;
+        self.version += u64::from(is_new);
+        is_new
     }
 
     /// Notes that a bar has begun.

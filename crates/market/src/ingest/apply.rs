@@ -16,7 +16,7 @@ use tidewire_lastvalue::{
 };
 
 use super::certainty::{Certainties, Doubt};
-use super::prices::{has_lowest, without_lowest};
+use super::prices::{has_lowest, lowest_of_quote, without_lowest};
 use super::publishing::Unheard;
 use super::repetition::NewestTrade;
 use super::sessions::{
@@ -84,6 +84,20 @@ impl Work<'_> {
     /// Returns a message without a time and prices that cannot be; `None` if it keeps all.
     #[inline]
     pub(super) fn without_impossible(&mut self, message: &Message) -> Option<Message> {
+        // Almost all messages are of these two kinds: one look at each is enough.
+        let (time_ns, has_lowest) = match message {
+            Message::Quote(quote) => (quote.source_time_ns, lowest_of_quote(quote)),
+            Message::Trade(trade) => (trade.source_time_ns, trade.price == i64::MIN),
+            _ => return self.without_any_impossible(message),
+        };
+        match (time_ns > self.possible_until_ns) | has_lowest {
+            false => None,
+            true => self.without_any_impossible(message),
+        }
+    }
+
+    #[inline(never)]
+    fn without_any_impossible(&mut self, message: &Message) -> Option<Message> {
         let timeless = self.without_impossible_time(message);
         match has_lowest(message) {
             false => timeless,
@@ -144,7 +158,7 @@ impl Work<'_> {
         if let Message::Certainty(told) = message
             && told.flags & wire::Certainty::LOST != 0
         {
-            topic.miss_trades(told.source_time_ns);
+            self.miss_trades(topic, told.source_time_ns);
             self.tell_lost_of_links(topic, told.source_time_ns);
         }
         let is_record = matches!(message, Message::LastValue(_));
@@ -192,7 +206,7 @@ impl Work<'_> {
     /// of `source_time_ns` that ends the doubt: trades may be among them.
     #[cold]
     pub(super) fn tell_lost(&mut self, topic: &Topic, source_time_ns: u64) {
-        topic.miss_trades(source_time_ns);
+        self.miss_trades(topic, source_time_ns);
         self.append_lost(topic, source_time_ns);
         self.tell_lost_of_links(topic, source_time_ns);
     }

@@ -1,11 +1,13 @@
 //! Adds trades to bars, and closes bars by the source's clock.
 
 use tidewire_feed::server::Steps;
-use tidewire_feed::wire::{LastValue, Message, UNDEFINED_PRICE};
+use tidewire_feed::wire::{LastValue, Message, Trade, UNDEFINED_PRICE};
 
+use super::Batch;
 use super::apply::Work;
-use super::{Batch, times};
-use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown, publish, traded_until_ns};
+use crate::bars::{
+    BarState, BarTopic, BarTrade, Outcome, Shown, TopicBars, publish, traded_until_ns,
+};
 use crate::board::VENUE_SEPARATOR;
 use crate::symbols::Symbol;
 use crate::topic::Topic;
@@ -39,37 +41,38 @@ impl Traded {
 }
 
 impl Batch<'_> {
-    /// Closes the source's bars that have ended before this message, and adds it if it is a trade.
-    /// The message has been applied.
+    /// Adds a trade that has been applied to the bars of its symbol.
     #[inline(never)]
-    pub(super) fn update_bars(&mut self, message: &Message) {
-        self.pass_time(times::time_ns(message).unwrap_or(0));
-        if let Message::Trade(trade) = message
-            && let Some(symbol) = self.symbols.get(trade.symbol)
-            && let Some(topic) = symbol.of_venue(trade.source).cloned()
-            && !self.work.is_repeated
-        {
-            let trade = BarTrade {
-                source_time_ns: trade.source_time_ns,
-                receive_time_ns: self.work.receive_time_ns,
-                sequence: self.work.journal.next_sequence() - 1,
-                price: trade.price,
-                size: trade.size,
-            };
-            self.add_to_bars(&topic, &trade);
-            if topic.is_consolidated() {
-                // With this trade its only venue got a topic of its own.
-                let venue = topic.with_members(|venues| Some(venues.first()?.topic.clone()));
-                if let Some(venue) = venue {
-                    self.add_to_bars(&venue, &trade);
-                }
+    pub(super) fn update_bars(&mut self, trade: &Trade) {
+        if self.work.is_repeated {
+            return;
+        }
+        let Some(symbol) = self.symbols.get(trade.symbol) else {
+            return;
+        };
+        let Some(topic) = symbol.of_venue(trade.source).cloned() else {
+            return;
+        };
+        let trade = BarTrade {
+            source_time_ns: trade.source_time_ns,
+            receive_time_ns: self.work.receive_time_ns,
+            sequence: self.work.journal.next_sequence() - 1,
+            price: trade.price,
+            size: trade.size,
+        };
+        self.add_to_bars(&topic, &trade);
+        if topic.is_consolidated() {
+            // With this trade its only venue got a topic of its own.
+            let venue = topic.with_members(|venues| Some(venues.first()?.topic.clone()));
+            if let Some(venue) = venue {
+                self.add_to_bars(&venue, &trade);
             }
-            let parent = topic
-                .parent()
-                .filter(|parent| !self.gives_sum(&topic, parent));
-            if let Some(other) = parent.cloned().or_else(|| topic.namesake()) {
-                self.add_to_bars(&other, &trade);
-            }
+        }
+        let parent = topic
+            .parent()
+            .filter(|parent| !self.gives_sum(&topic, parent));
+        if let Some(other) = parent.cloned().or_else(|| topic.namesake()) {
+            self.add_to_bars(&other, &trade);
         }
     }
 
@@ -112,7 +115,7 @@ impl Batch<'_> {
 
     /// Notes that the bars of a topic miss trades, if a snapshot's record has other trades than the
     /// value `before` it.
-    pub(super) fn note_missing_trades(&self, record: &LastValue, before: Option<Traded>) {
+    pub(super) fn note_missing_trades(&mut self, record: &LastValue, before: Option<Traded>) {
         let new = self.traded(record.symbol);
         // A record without figures has no number of trades.
         let of = |traded: Option<Traded>| {
@@ -128,7 +131,7 @@ impl Batch<'_> {
     /// its trades of before: they are in those of the symbol. Another source's symbol, or one of a
     /// publisher, may have the name of a venue's topic and be no venue. In a recording of a hub, a
     /// whole value begins a venue (`is_replaced`).
-    pub(super) fn begin_behind_symbol(&self, topic: &Topic, is_replaced: bool) {
+    pub(super) fn begin_behind_symbol(&mut self, topic: &Topic, is_replaced: bool) {
         let may_be_venue = self.venues.is_hub() || is_replaced;
         if !may_be_venue || topic.newest_trade_ns() != 0 || topic.parent().is_some() {
             return;
@@ -140,8 +143,11 @@ impl Batch<'_> {
             && symbol.has_had_venue(venue)
             && topic.is_of(venue)
             && self.work.is_own_or_left(&symbol)
+            && symbol.newest_trade_ns() != 0
         {
-            topic.begin_behind(&symbol);
+            let until_ns = symbol.newest_trade_ns();
+            topic.begin_behind(until_ns);
+            self.work.miss_trades(topic, until_ns);
         }
     }
 
@@ -158,7 +164,7 @@ impl Batch<'_> {
     }
 
     /// Notes that the bars of a symbol's topic miss trades of before.
-    fn miss_trades(&self, symbol: u32) {
+    fn miss_trades(&mut self, symbol: u32) {
         let topic = self.symbols.get(symbol).map(Symbol::first_or_name);
         let Some(topic) = topic.filter(|topic| topic.derived.bars().is_some()) else {
             return;
@@ -166,7 +172,8 @@ impl Batch<'_> {
         let value = self.work.market.board.value(topic.number);
         let until_ns = traded_until_ns(topic, value.as_ref());
         if until_ns != 0 {
-            topic.miss_trades(until_ns);
+            let topic = topic.clone();
+            self.work.miss_trades(&topic, until_ns);
         }
     }
 
@@ -202,7 +209,8 @@ impl Batch<'_> {
                     // The number of late trades is shown with the newest bar.
                     let version = state.change();
                     if let Some(shown) = state.shown() {
-                        self.publish_behind(bars, (&mut state, &shown), version);
+                        self.work
+                            .publish_behind(bars, (&mut state, &shown), version);
                     }
                     continue;
                 }
@@ -218,7 +226,8 @@ impl Batch<'_> {
                     if let Some(bar) = closed {
                         let shown = state.shown_closed(bar, was_partial);
                         let version = state.change();
-                        self.publish_behind(bars, (&mut state, &shown), version);
+                        self.work
+                            .publish_behind(bars, (&mut state, &shown), version);
                     }
                     state.begins();
                     state.traded_by(self.work.source);
@@ -230,27 +239,10 @@ impl Batch<'_> {
             state.note(trade);
             if let Some(shown) = state.shown() {
                 let version = state.version();
-                self.publish_behind(bars, (&mut state, &shown), version);
+                self.work
+                    .publish_behind(bars, (&mut state, &shown), version);
             }
         }
-    }
-
-    /// Publishes a bar, and before it those that other sources have closed, whose news may come to
-    /// the subscribers later than this one's.
-    fn publish_behind(
-        &mut self,
-        bars: &BarTopic,
-        (state, shown): (&mut BarState, &Shown),
-        version: u64,
-    ) {
-        let (source, now_ns) = (self.work.source, self.work.receive_time_ns);
-        while let Some((closed, version)) = state.next_closed(source, now_ns) {
-            self.work.publish_bar(bars, state, &closed, version);
-        }
-        if shown.is_final && self.work.market.bars.has_venues(bars.number()) {
-            state.note_closed(shown, source, now_ns);
-        }
-        self.work.publish_bar(bars, state, shown, version);
     }
 
     /// Closes the bars of this source that have ended by its clock, some hundred in a batch. The
@@ -313,7 +305,7 @@ impl Batch<'_> {
         let version = state.change();
         if let Some(shown) = state.shown() {
             self.bars_left = self.bars_left.saturating_sub(CLOSED_COST);
-            self.publish_behind(bars, (state, &shown), version);
+            self.work.publish_behind(bars, (state, &shown), version);
         }
     }
 }
@@ -323,6 +315,44 @@ impl Work<'_> {
     pub(super) fn is_own_or_left(&self, topic: &Topic) -> bool {
         let owner = self.slot_owner(topic);
         owner.is_none_or(|owner| owner == self.source)
+    }
+
+    /// Notes that the bars of a topic, and of those with the same trades, miss trades until a
+    /// source time. Publishes those that are partial with it.
+    #[cold]
+    pub(super) fn miss_trades(&mut self, topic: &Topic, until_ns: u64) {
+        let namesake = topic.namesake();
+        let parent = topic.parent().map(|parent| &**parent);
+        for topic in [Some(topic), parent, namesake.as_deref()] {
+            let bars = topic.and_then(|topic| topic.derived.bars());
+            for bars in bars.into_iter().flat_map(TopicBars::iter) {
+                let mut state = bars.state.lock();
+                if state.miss(until_ns)
+                    && let Some(shown) = state.shown()
+                {
+                    let version = state.version();
+                    self.publish_behind(bars, (&mut state, &shown), version);
+                }
+            }
+        }
+    }
+
+    /// Publishes a bar, and before it those that other sources have closed, whose news may come to
+    /// the subscribers later than this one's.
+    fn publish_behind(
+        &mut self,
+        bars: &BarTopic,
+        (state, shown): (&mut BarState, &Shown),
+        version: u64,
+    ) {
+        let (source, now_ns) = (self.source, self.receive_time_ns);
+        while let Some((closed, version)) = state.next_closed(source, now_ns) {
+            self.publish_bar(bars, state, &closed, version);
+        }
+        if shown.is_final && self.market.bars.has_venues(bars.number()) {
+            state.note_closed(shown, source, now_ns);
+        }
+        self.publish_bar(bars, state, shown, version);
     }
 
     /// Publishes a bar, if a lane has subscribers.

@@ -14,6 +14,9 @@ impl Batch<'_> {
     pub(super) fn bind(&mut self, symbol: u32, venue: u16) -> Option<Arc<Topic>> {
         let topic = self.find_topic(symbol, venue)?;
         topic.valued_in(*self.work.session);
+        if topic.derived.book().is_some() {
+            self.work.market.books.look_again();
+        }
         self.symbols.bind(symbol, venue, topic.clone());
         Some(topic)
     }

@@ -7,8 +7,34 @@ use tidewire_feed::wire::{Level, Message, RecordPart};
 
 use super::Batch;
 use super::apply::Work;
-use crate::depth::{BookState, BookTopic, DEPTH_ALL};
+use crate::depth::{BookState, BookTopic, Books, DEPTH_ALL};
+use crate::symbols::Symbol;
 use crate::topic::Topic;
+
+/// The topic that a source's levels of a symbol go to, and the one that repeats it, if any.
+#[derive(Debug)]
+pub(crate) struct OwnBook {
+    pub(crate) topic: Arc<Topic>,
+    namesake: Option<Arc<Topic>>,
+}
+
+impl OwnBook {
+    fn topics(&self) -> impl Iterator<Item = &Arc<Topic>> {
+        [Some(&self.topic), self.namesake.as_ref()]
+            .into_iter()
+            .flatten()
+    }
+
+    fn has_book(&self) -> bool {
+        self.topics().any(|topic| topic.derived.book().is_some())
+    }
+
+    /// Returns whether any client wants the book at `unix_ns`, under either name.
+    pub(crate) fn is_wanted(&self, books: &Books, unix_ns: u64) -> bool {
+        let mut topics = self.topics();
+        topics.any(|topic| books.is_wanted(topic, unix_ns))
+    }
+}
 
 impl Batch<'_> {
     /// Applies a level of a topic that the source owns, and to its namesake.
@@ -64,17 +90,37 @@ impl Batch<'_> {
         self.work.take_over_orders(topic, time_ns);
     }
 
-    /// Returns the source's symbols whose topics have a book.
-    pub(crate) fn topics_with_books(&self) -> Vec<(u32, Arc<Topic>)> {
+    /// Returns the source's symbols of which levels go to a topic with a book. If its feed
+    /// `is_lost`, they are those with a value: the first level of another would say that the feed
+    /// is back.
+    pub(crate) fn symbols_with_books(&self, is_lost: bool) -> Vec<(u32, OwnBook)> {
         let all = self.symbols.numbered();
-        let topics = all.map(|(number, symbol)| {
-            let topic = symbol.first().unwrap_or_else(|| symbol.name());
-            (number, topic)
+        let all = all.filter(|(_, symbol)| !is_lost || !symbol.is_unbound());
+        let own = all.filter_map(|(number, symbol)| {
+            let topic = self.topic_of_levels(symbol)?;
+            let namesake = topic.namesake();
+            let own = OwnBook { topic, namesake };
+            own.has_book().then_some((number, own))
         });
-        let with_books = topics.filter(|(_, topic)| topic.derived.book().is_some());
-        with_books
-            .map(|(symbol, topic)| (symbol, topic.clone()))
-            .collect()
+        own.collect()
+    }
+
+    /// Returns the topic that the source's levels of a symbol go to. Its present one may be that of
+    /// all venues since another source's value: until its next message the source does not know of
+    /// its venue's. `None` where another source writes to the topic: the source has no venue there.
+    fn topic_of_levels(&self, symbol: &Symbol) -> Option<Arc<Topic>> {
+        let topic = symbol.first_or_name();
+        if !topic.is_consolidated() {
+            return self.work.is_own_or_left(topic).then(|| topic.clone());
+        }
+        topic.with_members(|venues| {
+            let mut venues = venues.iter().map(|venue| &venue.topic);
+            let is_own = |topic: &&Arc<Topic>| {
+                let owner = self.work.slot_owner(topic);
+                owner == Some(self.work.source)
+            };
+            venues.find(is_own).cloned()
+        })
     }
 }
 

@@ -92,6 +92,9 @@ impl Batch<'_> {
                 found.trades_may_repeat();
             }
             self.take_over_book(&found, 0);
+            if found.derived.book().is_some() {
+                self.work.market.books.look_again();
+            }
             let has_value = is_known && self.work.is_copied(topic, &found);
             if !is_replaced && !has_value {
                 self.work.copy_to_namesake(topic, &found);

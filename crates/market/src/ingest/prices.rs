@@ -17,10 +17,16 @@ pub(super) fn price_or_none(price: i64) -> i64 {
 pub(super) fn has_lowest(message: &Message) -> bool {
     match message {
         Message::Trade(trade) => trade.price == i64::MIN,
-        Message::Quote(quote) => (quote.bid == i64::MIN) | (quote.ask == i64::MIN),
+        Message::Quote(quote) => lowest_of_quote(quote),
         Message::Level(level) => level.price == i64::MIN,
         _ => false,
     }
+}
+
+/// Returns whether a quote has the lowest number as a price.
+#[inline]
+pub(super) fn lowest_of_quote(quote: &Quote) -> bool {
+    (quote.bid == i64::MIN) | (quote.ask == i64::MIN)
 }
 
 /// Returns a message with the absent price for the lowest number. A side of a quote without a price

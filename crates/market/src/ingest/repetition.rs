@@ -70,9 +70,9 @@ impl Work<'_> {
 
     /// Notes a trade that the hub before this one has had before. This one may have begun since.
     #[cold]
-    fn note_repeated(&self, topic: &Topic, source_time_ns: u64) {
+    fn note_repeated(&mut self, topic: &Topic, source_time_ns: u64) {
         if source_time_ns > topic.newest_trade_ns() {
-            topic.miss_trades(source_time_ns);
+            self.miss_trades(topic, source_time_ns);
         }
     }
 

@@ -9,6 +9,7 @@ mod mirror;
 mod numbers;
 mod opens;
 mod orders;
+mod partial;
 mod prices;
 mod renames;
 mod repeated;

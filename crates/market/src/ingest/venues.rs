@@ -246,6 +246,7 @@ impl Work<'_> {
             let own = self.market.books.book_of(venue);
             let (mut state, mut own_state) = (book.state.lock(), own.state.lock());
             own_state.take_from(&mut state);
+            self.market.books.goes_on(book, own);
             time_ns = self.newest_ns(name, &own_state);
             self.tell_forgotten(name, book, &mut state, time_ns);
             self.tell_book(venue, own, &mut own_state);

@@ -71,13 +71,14 @@ impl LevelBooks for tidewire_mdp::Receiver {
 }
 
 impl Following {
-    /// Follows the books that clients want, and ends what no client wants any more. Returns what
-    /// that gave. Costs a load and some comparisons if nothing has changed.
+    /// Follows the books that clients want, and ends what no client wants any more. `is_lost` tells
+    /// that the feed is silent, or has ended. Returns what that gave. Costs a load and some
+    /// comparisons if nothing has changed.
     fn look(
         &mut self,
         market: &Market,
         ingest: &mut Ingest,
-        books: &mut impl LevelBooks,
+        (books, is_lost): (&mut impl LevelBooks, bool),
     ) -> Option<(Publication, u64)> {
         let asked = market.books.asked();
         if asked == 0 {
@@ -94,9 +95,9 @@ impl Following {
         (self.seen, self.looked) = (seen, Instant::now());
         let unix_ns = unix_ns();
         let mut batch = ingest.begin(unix_ns);
-        for (symbol, topic) in batch.topics_with_books() {
-            let is_wanted = market.books.is_wanted(&topic, unix_ns);
-            let value = market.board.value(topic.number);
+        for (symbol, own) in batch.symbols_with_books(is_lost) {
+            let is_wanted = own.is_wanted(&market.books, unix_ns);
+            let value = market.board.value(own.topic.number);
             let time_ns = value.map_or(0, |value| value.source_time_ns);
             books.follow(symbol, is_wanted, time_ns, &mut batch);
         }
@@ -109,14 +110,14 @@ impl Following {
 impl Thread {
     /// Follows the wanted ones among the thread's own books.
     pub(super) fn follow_wanted(&mut self) {
-        let news = self
-            .following
-            .look(&self.market, &mut self.ingest, &mut self.books);
+        let books = (&mut self.books, self.is_stale);
+        let news = self.following.look(&self.market, &mut self.ingest, books);
         news.into_iter().for_each(|news| self.publish(news));
     }
 
     /// Does the same with books that are not the thread's.
     pub(super) fn follow_wanted_of(&mut self, books: &mut impl LevelBooks) {
+        let books = (books, self.is_stale);
         let news = self.following.look(&self.market, &mut self.ingest, books);
         news.into_iter().for_each(|news| self.publish(news));
     }
@@ -124,3 +125,6 @@ impl Thread {
 
 /// How often an input looks for books that are wanted no longer.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

@@ -49,7 +49,7 @@ pub(super) fn run(mut thread: Thread, input: &SoupInput) {
         if receiver.client.counters().messages > before {
             failures = 0;
         }
-        pause(&thread, failures);
+        pause(&mut thread, failures);
         failures += 1;
     }
 }
@@ -245,11 +245,12 @@ impl SoupReceiver {
 
 /// Reasons that are told at once, until the link lasts.
 const REASONS_MAX: usize = 8;
-/// Waits before the next connection attempt.
-fn pause(thread: &Thread, failures: u32) {
+/// Waits before the next connection attempt. The books stay, so clients may ask for their levels.
+fn pause(thread: &mut Thread, failures: u32) {
     let wait_ns = BACK_OFF.delay_ns(failures, unix_ns());
     let end = Instant::now() + Duration::from_nanos(wait_ns);
     while !thread.is_stopped() {
+        thread.follow_wanted();
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return;

@@ -7,14 +7,19 @@ use crate::packet::{PacketHeader, begin_packet};
 #[derive(Default)]
 struct Seen {
     packets: Vec<u64>,
+    /// Where the stream was joined or began again.
+    begins: Vec<u64>,
     lost: u64,
 }
 
 impl PacketSink for Seen {
-    fn joined(&mut self, _first: u64) {}
+    fn joined(&mut self, first: u64) {
+        self.begins.push(first);
+    }
 
-    fn restarted(&mut self, _first: u64, _begin_time_ns: u64) {
+    fn restarted(&mut self, first: u64, _begin_time_ns: u64) {
         self.packets.push(0);
+        self.begins.push(first);
     }
 
     fn packet(&mut self, packet: &Packet<'_>) {
@@ -54,6 +59,17 @@ impl Pair {
 
     /// Receives a packet on line A, which was sent `time_s` seconds after the epoch, and waits.
     fn receive(&mut self, sequence: u64, time_s: u64) {
+        self.receive_on(Side::A, sequence, time_s);
+        self.wait(100_000_000);
+    }
+
+    fn wait(&mut self, time_ns: u64) {
+        self.now_ns += time_ns;
+        self.arbiter.handle_timeout(self.now_ns, &mut self.seen);
+    }
+
+    /// Receives a packet on a line at the present time.
+    fn receive_on(&mut self, side: Side, sequence: u64, time_s: u64) {
         let mut datagram = Vec::new();
         let header = PacketHeader {
             sequence: sequence as u32,
@@ -65,9 +81,7 @@ impl Pair {
             seen,
             now_ns,
         } = self;
-        arbiter.receive(Side::A, &datagram, *now_ns, seen).unwrap();
-        *now_ns += 100_000_000;
-        arbiter.handle_timeout(*now_ns, seen);
+        arbiter.receive(side, &datagram, *now_ns, seen).unwrap();
     }
 }
 
@@ -190,4 +204,105 @@ fn packets_just_before_the_first_one_begin_nothing() {
         .for_each(|sequence| pair.receive(sequence, 9));
     assert_eq!(pair.seen.packets, [5_000, 5_001]);
     assert_eq!(pair.arbiter.counters().restarts, 0);
+}
+
+/// The second packet of line A at the moment of the first one of line B was taken for a late start:
+/// all values were in doubt until snapshots came.
+#[test]
+fn the_first_packet_may_come_on_the_line_that_is_behind() {
+    for late in [1, 4, 60] {
+        let mut pair = Pair::empty();
+        (late + 1..late + 3).for_each(|sequence| pair.receive_on(Side::A, sequence, 9));
+        assert_eq!(
+            (pair.seen.begins.len(), pair.arbiter.next_sequence()),
+            (0, 0)
+        );
+        (1..=late).for_each(|sequence| pair.receive_on(Side::B, sequence, 9));
+        assert_eq!(pair.seen.packets, (1..late + 3).collect::<Vec<u64>>());
+        assert_eq!((pair.seen.begins, pair.seen.lost), (vec![1], 0), "{late}");
+        assert_eq!(pair.arbiter.deadline_ns(), u64::MAX);
+    }
+}
+
+#[test]
+fn a_late_start_near_the_beginning_is_one_when_nothing_came_before_it_in_time() {
+    let mut pair = Pair::empty();
+    pair.receive_on(Side::A, 7, 9);
+    pair.receive_on(Side::A, 9, 9);
+    pair.wait(19_999_999);
+    // It does not lengthen the wait.
+    pair.receive_on(Side::B, 6, 9);
+    pair.receive_on(Side::B, 7, 9);
+    assert!(pair.seen.packets.is_empty());
+    pair.wait(1);
+    assert_eq!(
+        (pair.seen.packets, pair.seen.begins),
+        (vec![6, 7, 9], vec![6])
+    );
+    assert_eq!((pair.seen.lost, pair.arbiter.counters().gaps), (1, 1));
+}
+
+#[test]
+fn a_late_start_far_from_the_beginning_does_not_wait() {
+    let mut pair = Pair::empty();
+    pair.receive_on(Side::A, 101, 9);
+    assert_eq!(
+        (pair.seen.packets, pair.seen.begins),
+        (vec![101], vec![101])
+    );
+}
+
+/// A missing packet behind the first one is lost as any other.
+#[test]
+fn what_is_missing_behind_the_first_packet_is_waited_for_as_long_as_any() {
+    let mut pair = Pair::empty();
+    pair.receive_on(Side::A, 3, 9);
+    pair.wait(10_000_000);
+    pair.receive_on(Side::B, 1, 9);
+    assert_eq!((pair.seen.packets.clone(), pair.seen.lost), (vec![1], 0));
+    pair.receive_on(Side::B, 2, 9);
+    assert_eq!((pair.seen.packets, pair.seen.lost), (vec![1, 2, 3], 0));
+    assert_eq!(pair.arbiter.counters().recovered, 1);
+}
+
+/// The same where the sequence starts again, as each week.
+#[test]
+fn the_first_packet_of_a_new_sequence_may_come_on_the_line_that_is_behind() {
+    for late in [1, 2] {
+        let mut pair = Pair::new();
+        (4..=10).for_each(|sequence| pair.receive(sequence, 3));
+        pair.seen = Seen::default();
+        for sequence in late + 1..=late + 2 {
+            pair.receive_on(Side::A, sequence, YEAR_S);
+        }
+        // The end of the old sequence.
+        pair.receive_on(Side::B, 11, 4);
+        (1..=late).for_each(|sequence| pair.receive_on(Side::B, sequence, YEAR_S));
+        let mut expected = vec![0];
+        expected.extend(1..=late + 2);
+        assert_eq!(pair.seen.packets, expected, "{late}");
+        assert_eq!((pair.seen.begins, pair.seen.lost), (vec![1], 0));
+        assert_eq!(pair.arbiter.counters().restarts, 1);
+    }
+}
+
+/// Line A brings the second packet, then line B the first one, and loses the second.
+#[test]
+fn a_packet_that_shows_a_new_sequence_before_its_first_one_is_not_lost() {
+    let mut pair = Pair::new();
+    pair.receive_on(Side::A, 2, YEAR_S);
+    pair.receive_on(Side::B, 1, YEAR_S);
+    pair.receive_on(Side::B, 3, YEAR_S);
+    assert_eq!((pair.seen.packets, pair.seen.lost), (vec![0, 1, 2, 3], 0));
+}
+
+#[test]
+fn packets_that_wait_for_the_first_one_have_a_limit() {
+    let mut pair = Pair::empty();
+    pair.arbiter.config.early_bytes_max = 30;
+    (2..=4).for_each(|sequence| pair.receive_on(Side::A, sequence, 9));
+    assert_eq!(
+        (pair.seen.packets, pair.seen.begins),
+        (vec![2, 3, 4], vec![2])
+    );
 }

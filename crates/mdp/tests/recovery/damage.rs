@@ -69,6 +69,7 @@ fn two_forged_packets_of_the_past_do_not_end_the_channel() {
         pair.send(&[Side::A]);
     }
     pair.packet = genuine;
+    pair.give_up();
     assert!(pair.values.in_doubt);
     for _ in 0..30 {
         pair.now_ns += 100_000_000;

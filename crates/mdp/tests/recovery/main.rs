@@ -184,7 +184,7 @@ impl Pair {
         exchange.order_snapshots(&mut take);
     }
 
-    /// Waits until what is missing is given up.
+    /// Waits until what is missing is given up, also before the first packet.
     fn give_up(&mut self) {
         self.now_ns += 1_000_000_000;
         let Self {

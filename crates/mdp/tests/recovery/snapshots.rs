@@ -8,6 +8,7 @@ fn an_instrument_without_an_entry_has_no_snapshot_and_is_right_after_a_whole_loo
     (0..5).for_each(|_| pair.next(&[]));
     pair.define();
     (0..5).for_each(|_| pair.next(BOTH));
+    pair.give_up();
     assert!(pair.values.in_doubt);
     pair.recover(2);
     assert!(pair.values.in_doubt, "half of the loop");
@@ -78,6 +79,7 @@ fn a_late_snapshot_of_the_old_week_is_not_taken_for_one_of_the_new_week() {
     pair.exchange.begin_week();
     pair.next(&[]);
     (0..5).for_each(|_| pair.next(BOTH));
+    pair.give_up();
     assert!(pair.values.in_doubt);
     for is_sent_later in [false, true] {
         for packet in &mut old {
@@ -125,6 +127,7 @@ fn an_instrument_whose_entries_go_on_below_its_snapshot_is_in_doubt() {
     (0..50).for_each(|_| pair.next(&[]));
     pair.define();
     (0..5).for_each(|_| pair.next(BOTH));
+    pair.give_up();
     // A forged one: the number of the instrument's sequence is too high.
     let number_at = 12 + 10 + 12;
     for mut packet in pair.exchange.clone_snapshots() {
@@ -306,4 +309,33 @@ fn snapshots_ahead_of_a_feed_that_goes_on_are_no_doubt() {
     }
     assert!(!pair.values.in_doubt);
     assert_eq!(pair.receiver.channel().counters().standstills, 0);
+}
+
+/// Line A had lost the first packet, and its second one was read before line B's first: all books
+/// were in doubt until a loop of snapshots.
+#[test]
+fn a_channel_whose_first_packet_comes_on_the_line_that_is_behind_is_right_from_the_start() {
+    for restarts in [false, true] {
+        let mut pair = Pair::new(exchange(4, 3), true);
+        pair.define();
+        if restarts {
+            (0..300).for_each(|_| pair.next(BOTH));
+            pair.exchange.begin_week();
+            pair.now_ns += 1_000_000_000;
+        }
+        let mut first = Vec::new();
+        pair.exchange.next_packet(&mut first);
+        pair.next(&[Side::A]);
+        pair.next(&[Side::A]);
+        pair.packet = first;
+        pair.send(&[Side::B]);
+        assert_eq!(
+            (pair.compare(), pair.values.in_doubt),
+            (3, false),
+            "{restarts}"
+        );
+        (0..100).for_each(|_| pair.next(&[Side::B]));
+        assert_eq!((pair.compare(), pair.values.lost), (3, 0), "{restarts}");
+        assert_eq!(pair.receiver.counters().restarts, u64::from(restarts));
+    }
 }

@@ -32,7 +32,7 @@ impl Receiver {
     ) -> Result<(), PacketError> {
         let header = &packet.header;
         if self.session.is_none() || self.end_reported {
-            self.begin(header, sink);
+            self.begin(header, now_ns, sink);
             return self.packet(side, packet, now_ns, sink);
         }
         if self.trial.is_confirmed && !self.is_silent_at_front(now_ns) {
@@ -44,7 +44,7 @@ impl Receiver {
         }
         match self.trial.rival.take() {
             Some(first) if first.is_confirmed_by(header, false, now_ns) => {
-                self.begin(&first.header(), sink);
+                self.begin(&first.header(), now_ns, sink);
                 self.confirm();
                 self.front_ns = now_ns;
                 self.process(side, &first.packet(), now_ns, sink)?;
@@ -109,7 +109,7 @@ impl Receiver {
             Some(first) if first.is_confirmed_by(header, is_behind, now_ns) => {
                 // What a session on trial has processed before was a stray.
                 if is_behind || self.trial.newest.is_some() {
-                    self.restart(&first.header(), sink);
+                    self.restart(&first.header(), now_ns, sink);
                 }
                 self.confirm();
                 self.front_ns = now_ns;

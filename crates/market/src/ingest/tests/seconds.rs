@@ -7,7 +7,7 @@ const SECOND: u64 = 1_000_000_000;
 const START: u64 = 1_700_000_000 * SECOND;
 
 /// Subscribes lane 0 to a channel, as fan-out does.
-fn subscribe(market: &Market, channel: &[u8]) {
+pub(super) fn subscribe(market: &Market, channel: &[u8]) {
     let sources: [&dyn TopicSource; 4] = [
         &*market.board,
         &*market.books,
@@ -41,13 +41,13 @@ fn subscribe_prefix(market: &Market, prefix: &[u8]) {
 }
 
 /// Returns the messages of a publication under a name, as text.
-fn under(news: &(Publication, u64), name: &str) -> Vec<String> {
+pub(super) fn under(news: &(Publication, u64), name: &str) -> Vec<String> {
     let own = news.0.news().filter(|news| news.name == name.as_bytes());
     own.map(|news| String::from_utf8_lossy(news.payload).into_owned())
         .collect()
 }
 
-fn sent(ingest: &mut Ingest, messages: &[Message]) -> (Publication, u64) {
+pub(super) fn sent(ingest: &mut Ingest, messages: &[Message]) -> (Publication, u64) {
     let mut batch = ingest.begin(2);
     messages
         .iter()
