@@ -80,7 +80,7 @@ fn follow_keys(member: &mut KeysMember, message: &[u8], sequence: u64) {
 pub fn fuzz_write_frame(data: &[u8]) {
     for repairs in [None, Some(KIND_REQUEST), Some(KIND_ANSWER)] {
         let mut taken = TakenWrites::new(5);
-        let mut asked = AskedWrites::new(1, 5);
+        let mut asked = AskedWrites::new(1);
         let (mut now_ns, mut rest) = (0, data);
         while let Some((length, after)) = rest.split_first_chunk::<4>() {
             let length = u32::from_le_bytes(*length) as usize;
@@ -95,12 +95,12 @@ pub fn fuzz_write_frame(data: &[u8]) {
             }
             if let Ok(request) = WriteRequest::decode(&message) {
                 assert_eq!(request.encode(), message, "a request has one form");
-                take_write(&mut taken, request.id, now_ns);
+                take_write(&mut taken, (request.id, request.ticket), now_ns);
             }
             if let Ok(answer) = WriteAnswer::decode(&message) {
                 assert_eq!(WriteAnswer::decode(&answer.encode()), Ok(answer));
                 let id = asked.begin((), ("a", answer.id.epoch), 1, now_ns);
-                let ends = id.is_ok_and(|id| asked.is_answer(id.number, &answer));
+                let ends = id.is_ok_and(|(id, _)| asked.is_answer(id.number, &answer));
                 assert!(!ends || asked.end(answer.id.number).is_some());
             }
             asked.due(now_ns).into_iter().for_each(|number| {
@@ -110,11 +110,12 @@ pub fn fuzz_write_frame(data: &[u8]) {
     }
 }
 
-fn take_write(taken: &mut TakenWrites<WriteId>, id: WriteId, now_ns: u64) {
-    if taken.admit(id, Some(1)) == Admission::Take {
-        assert_eq!(taken.admit(id, Some(1)), Admission::Repeated);
-        let number = taken.begin(id, now_ns);
-        assert_eq!(taken.get(number), Some(&id));
+fn take_write(taken: &mut TakenWrites<WriteId>, request: (WriteId, u64), now_ns: u64) {
+    if taken.admit(request, Some(1), now_ns) == Admission::Take {
+        let again = taken.admit(request, Some(1), now_ns);
+        assert_eq!(again, Admission::Repeated);
+        let number = taken.begin(request.0, now_ns);
+        assert_eq!(taken.get(number), Some(&request.0));
     }
     for number in taken.due(now_ns) {
         assert!(taken.end(number).is_some());

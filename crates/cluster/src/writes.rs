@@ -12,7 +12,7 @@ mod asked;
 mod frame;
 mod taken;
 
-pub use asked::{AskedWrites, NoRoom, WAITING_BYTES_MAX, WAITING_MAX};
+pub use asked::{AskedWrites, WAITING_BYTES_MAX, WAITING_MAX};
 pub use frame::{
     ADDRESS_LENGTH_MAX, KIND_ANSWER, KIND_REQUEST, NAME_LENGTH_MAX, TEXT_LENGTH_MAX,
     USER_LENGTH_MAX, VALUE_LENGTH_MAX, WRITE_HEADER_LENGTH, WriteAnswer, WriteFrameError, WriteId,

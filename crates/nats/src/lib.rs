@@ -22,6 +22,8 @@ pub use inbox::Inbox;
 pub use link::Link;
 pub use settings::{Credentials, Settings, StreamSettings, TlsFiles};
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 /// What a link tells its user.
@@ -98,6 +100,10 @@ pub enum Answer {
     Count(u64),
     /// Messages in the stream's order. There may be more behind them.
     Entries(Vec<Entry>),
+    /// What was replied to a request.
+    Reply(Bytes),
+    /// Nothing was sent, or no one hears a request of this subject: it had no effect.
+    NotHeard,
     /// There is no such stream.
     NoStream,
     /// No answer came in time. A message may be stored nevertheless.
@@ -131,6 +137,17 @@ pub struct Storing {
     pub is_deletion: bool,
     /// The content.
     pub payload: Bytes,
+}
+
+/// A request to another client.
+#[derive(Clone, Debug, Default)]
+pub struct Asking {
+    /// The subject.
+    pub subject: String,
+    /// The content.
+    pub payload: Bytes,
+    /// Longest time until the reply; then the answer is [`Answer::TimedOut`].
+    pub timeout: Duration,
 }
 
 /// Messages that are asked for again.

@@ -1,9 +1,11 @@
 //! The thread of a link.
 
 use std::fs::File;
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use async_nats::connection::State;
@@ -229,6 +231,22 @@ impl Worker {
                     debug!(%error, "a publication was not sent");
                 }
                 published.fetch_sub(length, Ordering::AcqRel);
+            }
+            Command::Ask(tag, _) if !self.is_linked() => {
+                let answer = Answer::NotHeard;
+                self.inbox.put(Event::Answer { tag, answer });
+            }
+            Command::Ask(tag, asking) => {
+                let (client, inbox) = (self.client.clone(), self.inbox.clone());
+                let mut asked = Box::pin(async move {
+                    let answer = requests::ask(&client, asking).await;
+                    inbox.put(Event::Answer { tag, answer });
+                });
+                // The first part of the call sends, here and so in order; the rest waits.
+                let sent = poll_fn(|context| Poll::Ready(asked.as_mut().poll(context)));
+                if sent.await.is_pending() {
+                    tokio::spawn(asked);
+                }
             }
             Command::Store(tag, _) if !self.is_linked() => {
                 let answer = Answer::TimedOut;

@@ -198,6 +198,7 @@ fn write_files() -> Vec<(&'static str, Vec<u8>)> {
     let request = |number, value| {
         WriteRequest {
             id: id(number),
+            ticket: 1,
             name: b"mx:Tank1.Setpoint",
             user: b"default",
             address: b"127.0.0.1:5000",
@@ -208,6 +209,7 @@ fn write_files() -> Vec<(&'static str, Vec<u8>)> {
     let answer = |number, outcome, text| {
         WriteAnswer {
             id: id(number),
+            ticket: 1,
             outcome,
             text,
         }
@@ -215,7 +217,7 @@ fn write_files() -> Vec<(&'static str, Vec<u8>)> {
     };
     let unknown = "UNKNOWN no completion came within 10000 ms";
     let mut cut = request(1, b"21.5");
-    cut[36] = 9;
+    cut[44] = 9;
     vec![
         ("request", lengths_before(&[request(1, b"21.5")])),
         (
@@ -228,6 +230,7 @@ fn write_files() -> Vec<(&'static str, Vec<u8>)> {
                 answer(1, WriteOutcome::Done, ""),
                 answer(2, WriteOutcome::Refused, "REFUSED x"),
                 answer(3, WriteOutcome::Unknown, unknown),
+                answer(4, WriteOutcome::Again, ""),
             ]),
         ),
         ("wrong_length", lengths_before(&[cut])),

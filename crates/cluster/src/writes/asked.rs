@@ -1,6 +1,6 @@
 //! The edge's side: writes whose answers are to come.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::frame::{WriteAnswer, WriteId};
 
@@ -13,10 +13,10 @@ pub const WAITING_BYTES_MAX: usize = 32 << 20;
 #[derive(Debug)]
 pub struct AskedWrites<T> {
     session: u64,
-    timeout_ns: u64,
     last: u64,
-    /// By number, and so by the time of their end.
     waiting: BTreeMap<u64, Waiting<T>>,
+    /// The newest ticket of each owner, and its reign.
+    tickets: HashMap<Box<str>, (u64, u64)>,
     bytes: usize,
 }
 
@@ -29,41 +29,37 @@ struct Waiting<T> {
     bytes: usize,
 }
 
-/// Too many writes wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoRoom;
-
 impl<T> AskedWrites<T> {
-    /// Creates the table of one process, whose random number is `session`. A write ends after
-    /// `timeout_ns` without an answer.
+    /// Creates the table of one process, whose random number is `session`.
     ///
     /// # Panics
     ///
     /// If the session is 0.
-    pub fn new(session: u64, timeout_ns: u64) -> Self {
+    pub fn new(session: u64) -> Self {
         assert_ne!(session, 0, "0 is no session");
         Self {
             session,
-            timeout_ns,
             last: 0,
             waiting: BTreeMap::new(),
+            tickets: HashMap::new(),
             bytes: 0,
         }
     }
 
-    /// Begins a write of so many bytes to a topic of `owner`, whose reign is `epoch`.
+    /// Begins a write of so many bytes to a topic of `owner`, whose reign is `epoch`. It ends at
+    /// `due_ns` without an answer. Returns which write it is, and its ticket.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// There is no room for it: the client comes back.
     pub fn begin(
         &mut self,
         client: T,
         (owner, epoch): (&str, u64),
         bytes: usize,
-        now_ns: u64,
-    ) -> Result<WriteId, NoRoom> {
+        due_ns: u64,
+    ) -> Result<(WriteId, u64), T> {
         if self.waiting.len() >= WAITING_MAX || self.bytes + bytes > WAITING_BYTES_MAX {
-            return Err(NoRoom);
+            return Err(client);
         }
         self.last += 1;
         self.bytes += bytes;
@@ -71,15 +67,23 @@ impl<T> AskedWrites<T> {
             client,
             epoch,
             owner: owner.into(),
-            due_ns: now_ns.saturating_add(self.timeout_ns),
+            due_ns,
             bytes,
         };
         self.waiting.insert(self.last, waiting);
-        Ok(WriteId {
+        let ticket = self.tickets.get(owner);
+        let ticket = ticket.filter(|(reign, _)| *reign == epoch);
+        let id = WriteId {
             epoch,
             session: self.session,
             number: self.last,
-        })
+        };
+        Ok((id, ticket.map_or(0, |(_, ticket)| *ticket)))
+    }
+
+    /// Returns the client of a write that waits.
+    pub fn get(&self, number: u64) -> Option<&T> {
+        self.waiting.get(&number).map(|waiting| &waiting.client)
     }
 
     /// Ends a write. Returns its client and the owner's name, unless it has ended before.
@@ -90,23 +94,28 @@ impl<T> AskedWrites<T> {
         Some((waiting.client, waiting.owner))
     }
 
-    /// Returns whether an answer is to this write.
-    pub fn is_answer(&self, number: u64, answer: &WriteAnswer<'_>) -> bool {
-        let waiting = self.waiting.get(&number);
-        waiting.is_some_and(|waiting| {
-            let id = WriteId {
-                epoch: waiting.epoch,
-                session: self.session,
-                number,
-            };
-            answer.id == id
-        })
+    /// Returns whether an answer is to this write, and keeps its ticket.
+    pub fn is_answer(&mut self, number: u64, answer: &WriteAnswer<'_>) -> bool {
+        let Some(waiting) = self.waiting.get(&number) else {
+            return false;
+        };
+        let id = WriteId {
+            epoch: waiting.epoch,
+            session: self.session,
+            number,
+        };
+        if answer.id != id {
+            return false;
+        }
+        let ticket = (waiting.epoch, answer.ticket);
+        self.tickets.insert(waiting.owner.clone(), ticket);
+        true
     }
 
     /// Returns the numbers of writes whose time is over.
     pub fn due(&self, now_ns: u64) -> Vec<u64> {
         let waiting = self.waiting.iter();
-        let due = waiting.take_while(|(_, waiting)| waiting.due_ns <= now_ns);
+        let due = waiting.filter(|(_, waiting)| waiting.due_ns <= now_ns);
         due.map(|(&number, _)| number).collect()
     }
 
@@ -129,8 +138,8 @@ impl<T> AskedWrites<T> {
 
     /// Returns when the first one's time is over; `u64::MAX` without one.
     pub fn deadline_ns(&self) -> u64 {
-        let first = self.waiting.first_key_value();
-        first.map_or(u64::MAX, |(_, waiting)| waiting.due_ns)
+        let due = self.waiting.values().map(|waiting| waiting.due_ns);
+        due.min().unwrap_or(u64::MAX)
     }
 }
 
@@ -140,16 +149,17 @@ mod tests {
     use super::*;
 
     fn table() -> AskedWrites<&'static str> {
-        AskedWrites::new(5, 100)
+        AskedWrites::new(5)
     }
 
     #[test]
     fn a_write_ends_once() {
         let mut table = table();
-        let id = table.begin("one", ("a", 7), 3, 0).unwrap();
-        assert_eq!((id.epoch, id.session, id.number), (7, 5, 1));
+        let (id, ticket) = table.begin("one", ("a", 7), 3, 0).unwrap();
+        assert_eq!((id.epoch, id.session, id.number, ticket), (7, 5, 1, 0));
         let answer = WriteAnswer {
             id,
+            ticket: 6,
             outcome: WriteOutcome::Done,
             text: "",
         };
@@ -162,13 +172,19 @@ mod tests {
         assert_eq!(table.end(1), Some(("one", "a".into())));
         assert_eq!(table.end(1), None);
         assert!(!table.is_answer(1, &answer), "it has ended");
+        // The next one to this owner, in this reign, has the answer's ticket.
+        let tickets = [("a", 7), ("a", 8), ("b", 7)].map(|owner| {
+            let (_, ticket) = table.begin("two", owner, 3, 0).unwrap();
+            ticket
+        });
+        assert_eq!(tickets, [6, 0, 0]);
     }
 
     #[test]
     fn writes_end_by_time_or_with_their_owner() {
         let mut table = table();
-        for (owner, now_ns) in [("a", 0), ("b", 10), ("a", 20)] {
-            table.begin("x", (owner, 1), 1, now_ns).unwrap();
+        for (owner, due_ns) in [("a", 100), ("b", 110), ("a", 120)] {
+            table.begin("x", (owner, 1), 1, due_ns).unwrap();
         }
         assert_eq!(table.deadline_ns(), 100);
         assert!(table.due(99).is_empty());
@@ -186,12 +202,12 @@ mod tests {
         for _ in 0..2 {
             table.begin("x", ("a", 1), half, 0).unwrap();
         }
-        assert_eq!(table.begin("x", ("a", 1), 1, 0), Err(NoRoom));
+        assert_eq!(table.begin("x", ("a", 1), 1, 0), Err("x"));
         table.end(1);
         for _ in 1..WAITING_MAX {
             table.begin("x", ("a", 1), 1, 0).unwrap();
         }
-        assert_eq!(table.begin("x", ("a", 1), 1, 0), Err(NoRoom));
+        assert_eq!(table.begin("x", ("a", 1), 1, 0), Err("x"));
         assert_eq!(table.waiting(), WAITING_MAX);
     }
 }

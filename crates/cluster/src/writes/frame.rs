@@ -1,8 +1,8 @@
 //! The two messages of a write.
 //!
 //! ```text
-//!  0     2   3    4        8      16       24      32
-//!  ├magic┼ver┼kind┼checksum┼epoch─┼session─┼number─┼ lengths, 8 bytes ┼ body ...
+//!  0     2   3    4        8      16       24      32      40                 48
+//!  ├magic┼ver┼kind┼checksum┼epoch─┼session─┼number─┼ticket─┼ lengths, 8 bytes ┼ body ...
 //! ```
 
 use std::str;
@@ -12,7 +12,7 @@ const MAGIC: u16 = 0x5754;
 /// The only supported version of the layout.
 const VERSION: u8 = 1;
 /// Bytes of the header.
-pub const WRITE_HEADER_LENGTH: usize = 40;
+pub const WRITE_HEADER_LENGTH: usize = 48;
 /// The kind of a request.
 pub const KIND_REQUEST: u8 = 1;
 /// The kind of an answer.
@@ -45,6 +45,8 @@ pub struct WriteId {
 pub struct WriteRequest<'a> {
     /// Which write it is.
     pub id: WriteId,
+    /// The ticket of the owner's last answer; 0 for none.
+    pub ticket: u64,
     /// The topic, with its prefix.
     pub name: &'a [u8],
     /// The user of the edge who asks for it.
@@ -65,6 +67,9 @@ pub enum WriteOutcome {
     Refused,
     /// The value may have been written, or not.
     Unknown,
+    /// Nothing was written, because the request has no ticket, or an old one. It may be sent again
+    /// with the answer's.
+    Again,
 }
 
 impl WriteOutcome {
@@ -84,6 +89,7 @@ impl WriteOutcome {
             Self::Done => "done",
             Self::Refused => "refused",
             Self::Unknown => "unknown",
+            Self::Again => "again",
         }
     }
 
@@ -92,11 +98,12 @@ impl WriteOutcome {
             Self::Done => 0,
             Self::Refused => 1,
             Self::Unknown => 2,
+            Self::Again => 3,
         }
     }
 
     fn from_code(code: u8) -> Option<Self> {
-        [Self::Done, Self::Refused, Self::Unknown]
+        [Self::Done, Self::Refused, Self::Unknown, Self::Again]
             .into_iter()
             .find(|outcome| outcome.code() == code)
     }
@@ -107,9 +114,11 @@ impl WriteOutcome {
 pub struct WriteAnswer<'a> {
     /// Which write it is.
     pub id: WriteId,
+    /// What the next request to this owner needs, for some seconds.
+    pub ticket: u64,
     /// What became of it.
     pub outcome: WriteOutcome,
-    /// The error that the client gets; empty if it is done.
+    /// The error that the client gets; empty unless it is refused or unknown.
     pub text: &'a str,
 }
 
@@ -154,8 +163,16 @@ pub fn seal_write(message: &mut [u8], kind: u8) {
     message[4..8].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Returns the header's fields behind the checksum, and the body.
-fn open(bytes: &[u8], kind: u8) -> Result<(WriteId, [u8; 8], &[u8]), WriteFrameError> {
+/// The header's fields behind the checksum, and the body.
+struct Opened<'a> {
+    id: WriteId,
+    ticket: u64,
+    lengths: [u8; 8],
+    body: &'a [u8],
+}
+
+/// Checks a message of this kind.
+fn open(bytes: &[u8], kind: u8) -> Result<Opened<'_>, WriteFrameError> {
     let Some((head, body)) = bytes.split_first_chunk::<WRITE_HEADER_LENGTH>() else {
         return Err(WriteFrameError::TooShort(bytes.len()));
     };
@@ -182,15 +199,20 @@ fn open(bytes: &[u8], kind: u8) -> Result<(WriteId, [u8; 8], &[u8]), WriteFrameE
     if id.epoch == 0 || id.session == 0 || id.number == 0 {
         return Err(WriteFrameError::BadField);
     }
-    Ok((id, part(head, 32), body))
+    Ok(Opened {
+        id,
+        ticket: u64::from_le_bytes(part(head, 32)),
+        lengths: part(head, 40),
+        body,
+    })
 }
 
 /// Returns a message with these lengths and this body, sealed.
-fn sealed(id: WriteId, kind: u8, lengths: [u8; 8], body: &[&[u8]]) -> Vec<u8> {
+fn sealed((id, ticket): (WriteId, u64), kind: u8, lengths: [u8; 8], body: &[&[u8]]) -> Vec<u8> {
     let length: usize = body.iter().map(|part| part.len()).sum();
     let mut message = Vec::with_capacity(WRITE_HEADER_LENGTH + length);
     message.extend_from_slice(&[0; 8]);
-    for field in [id.epoch, id.session, id.number] {
+    for field in [id.epoch, id.session, id.number, ticket] {
         message.extend_from_slice(&field.to_le_bytes());
     }
     message.extend_from_slice(&lengths);
@@ -226,12 +248,17 @@ impl<'a> WriteRequest<'a> {
         lengths[2..4].copy_from_slice(&[user.len() as u8, address.len() as u8]);
         lengths[4..8].copy_from_slice(&(self.value.len() as u32).to_le_bytes());
         let body = [self.name, user, address, self.value];
-        sealed(self.id, KIND_REQUEST, lengths, &body)
+        sealed((self.id, self.ticket), KIND_REQUEST, lengths, &body)
     }
 
     /// Decodes a message.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, WriteFrameError> {
-        let (id, lengths, body) = open(bytes, KIND_REQUEST)?;
+        let Opened {
+            id,
+            ticket,
+            lengths,
+            body,
+        } = open(bytes, KIND_REQUEST)?;
         let [n0, n1, user, address, v0, v1, v2, v3] = lengths;
         let name = usize::from(u16::from_le_bytes([n0, n1]));
         let value = u32::from_le_bytes([v0, v1, v2, v3]) as usize;
@@ -247,6 +274,7 @@ impl<'a> WriteRequest<'a> {
         let (address, value) = rest.split_at(address);
         let request = Self {
             id,
+            ticket,
             name,
             user,
             address,
@@ -270,12 +298,17 @@ impl<'a> WriteAnswer<'a> {
         lengths[0] = self.outcome.code();
         lengths[4..8].copy_from_slice(&(end as u32).to_le_bytes());
         let body = [&self.text.as_bytes()[..end]];
-        sealed(self.id, KIND_ANSWER, lengths, &body)
+        sealed((self.id, self.ticket), KIND_ANSWER, lengths, &body)
     }
 
     /// Decodes a message. Words of more than one line are impossible: they would break a reply.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, WriteFrameError> {
-        let (id, lengths, body) = open(bytes, KIND_ANSWER)?;
+        let Opened {
+            id,
+            ticket,
+            lengths,
+            body,
+        } = open(bytes, KIND_ANSWER)?;
         let [code, _, _, _, t0, t1, t2, t3] = lengths;
         let text = u32::from_le_bytes([t0, t1, t2, t3]) as usize;
         if text != body.len() || text > TEXT_LENGTH_MAX {
@@ -283,11 +316,16 @@ impl<'a> WriteAnswer<'a> {
         }
         let outcome = WriteOutcome::from_code(code).ok_or(WriteFrameError::BadField)?;
         let text = str::from_utf8(body).map_err(|_| WriteFrameError::BadField)?;
-        let is_done = outcome == WriteOutcome::Done;
-        if is_done != text.is_empty() || text.chars().any(char::is_control) {
+        let has_words = matches!(outcome, WriteOutcome::Refused | WriteOutcome::Unknown);
+        if has_words == text.is_empty() || text.chars().any(char::is_control) {
             return Err(WriteFrameError::BadField);
         }
-        Ok(Self { id, outcome, text })
+        Ok(Self {
+            id,
+            ticket,
+            outcome,
+            text,
+        })
     }
 }
 
@@ -304,6 +342,7 @@ mod tests {
     fn request() -> WriteRequest<'static> {
         WriteRequest {
             id: ID,
+            ticket: 9,
             name: b"mx:A.B",
             user: b"ada",
             address: b"[::1]:5",
@@ -314,6 +353,7 @@ mod tests {
     fn answer() -> WriteAnswer<'static> {
         WriteAnswer {
             id: ID,
+            ticket: 10,
             outcome: WriteOutcome::Refused,
             text: "REFUSED x",
         }
@@ -326,13 +366,15 @@ mod tests {
         assert_eq!(message[8..16], 7_u64.to_le_bytes());
         assert_eq!(message[16..24], 0x0102_u64.to_le_bytes());
         assert_eq!(message[24..32], 3_u64.to_le_bytes());
-        assert_eq!(message[32..40], [6, 0, 3, 7, 4, 0, 0, 0]);
-        assert_eq!(&message[40..], b"mx:A.Bada[::1]:521.5");
+        assert_eq!(message[32..40], 9_u64.to_le_bytes());
+        assert_eq!(message[40..48], [6, 0, 3, 7, 4, 0, 0, 0]);
+        assert_eq!(&message[48..], b"mx:A.Bada[::1]:521.5");
         assert_eq!(WriteRequest::decode(&message), Ok(request()));
         let message = answer().encode();
         assert_eq!(message[..4], [0x54, 0x57, 1, 2]);
-        assert_eq!(message[32..40], [1, 0, 0, 0, 9, 0, 0, 0]);
-        assert_eq!(&message[40..], b"REFUSED x");
+        assert_eq!(message[32..40], 10_u64.to_le_bytes());
+        assert_eq!(message[40..48], [1, 0, 0, 0, 9, 0, 0, 0]);
+        assert_eq!(&message[48..], b"REFUSED x");
         assert_eq!(WriteAnswer::decode(&message), Ok(answer()));
     }
 
@@ -389,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_one_line_and_only_an_error_has_words() {
+    fn an_answer_is_one_line_and_an_error_has_words() {
         for (outcome, text) in [
             (WriteOutcome::Done, "OK"),
             (WriteOutcome::Unknown, ""),
@@ -397,6 +439,7 @@ mod tests {
         ] {
             let message = WriteAnswer {
                 id: ID,
+                ticket: 1,
                 outcome,
                 text,
             }

@@ -9,6 +9,9 @@ pub const TAKEN_MAX: usize = 4_096;
 /// Processes of edges whose last number is kept. Beyond them the one that was silent for the
 /// longest is forgotten.
 pub const SESSIONS_MAX: usize = 4_096;
+/// How long a ticket is good for: a request takes effect at most so long after the answer that gave
+/// it the ticket, wherever it was meanwhile.
+const TICKET_MS: u64 = 5_000;
 
 /// Requests that have been taken, each with `T`: what is needed to answer it.
 #[derive(Debug)]
@@ -41,6 +44,8 @@ pub enum Admission {
     OtherReign,
     /// It answers that nothing was written: too many requests have not ended.
     Full,
+    /// It answers that the request may be sent again, with a new ticket.
+    Again,
     /// It does nothing, not even answer: it is no owner. Another process may be.
     NoOwner,
     /// It does nothing, not even answer: the request came before. The first one is answered.
@@ -60,9 +65,20 @@ impl<T> TakenWrites<T> {
         }
     }
 
+    /// Returns the ticket that answers of this moment have. Its times are those of this process,
+    /// and so of its reign.
+    pub fn ticket(now_ns: u64) -> u64 {
+        now_ns / 1_000_000 + 1
+    }
+
     /// Says what to do with a request; `reign` is that of this hub at this moment, if it is the
-    /// owner. A request that is taken, or refused, is never taken again.
-    pub fn admit(&mut self, id: WriteId, reign: Option<u64>) -> Admission {
+    /// owner. A request that is taken, or answered, is never taken again.
+    pub fn admit(
+        &mut self,
+        (id, ticket): (WriteId, u64),
+        reign: Option<u64>,
+        now_ns: u64,
+    ) -> Admission {
         let Some(epoch) = reign else {
             return Admission::NoOwner;
         };
@@ -78,6 +94,10 @@ impl<T> TakenWrites<T> {
         }
         if id.epoch < epoch {
             return Admission::OtherReign;
+        }
+        let age_ms = Self::ticket(now_ns).checked_sub(ticket);
+        if ticket == 0 || age_ms.is_none_or(|age_ms| age_ms > TICKET_MS) {
+            return Admission::Again;
         }
         match self.waiting.len() < TAKEN_MAX {
             true => Admission::Take,
@@ -145,6 +165,11 @@ impl<T> TakenWrites<T> {
 mod tests {
     use super::*;
 
+    /// Admits a request whose ticket is that of the moment.
+    fn admit<T>(taken: &mut TakenWrites<T>, id: WriteId, reign: Option<u64>) -> Admission {
+        taken.admit((id, TakenWrites::<T>::ticket(0)), reign, 0)
+    }
+
     fn id(epoch: u64, session: u64, number: u64) -> WriteId {
         WriteId {
             epoch,
@@ -156,59 +181,90 @@ mod tests {
     #[test]
     fn a_request_is_taken_once() {
         let mut taken = TakenWrites::<()>::new(10);
-        assert_eq!(taken.admit(id(3, 1, 1), Some(3)), Admission::Take);
-        assert_eq!(taken.admit(id(3, 1, 1), Some(3)), Admission::Repeated);
-        assert_eq!(taken.admit(id(3, 2, 1), Some(3)), Admission::Take);
-        assert_eq!(taken.admit(id(3, 1, 5), Some(3)), Admission::Take);
+        assert_eq!(admit(&mut taken, id(3, 1, 1), Some(3)), Admission::Take);
+        assert_eq!(admit(&mut taken, id(3, 1, 1), Some(3)), Admission::Repeated);
+        assert_eq!(admit(&mut taken, id(3, 2, 1), Some(3)), Admission::Take);
+        assert_eq!(admit(&mut taken, id(3, 1, 5), Some(3)), Admission::Take);
         assert_eq!(
-            taken.admit(id(3, 1, 4), Some(3)),
+            admit(&mut taken, id(3, 1, 4), Some(3)),
             Admission::Repeated,
             "late"
         );
     }
 
+    /// A request that a client of NATS had kept while it had no link was carried out minutes later.
+    #[test]
+    fn a_request_that_was_late_takes_no_effect() {
+        let mut taken = TakenWrites::<()>::new(10);
+        let at = |seconds: u64| seconds * 1_000_000_000;
+        let ticket = TakenWrites::<()>::ticket(at(60));
+        assert_eq!(taken.admit((id(1, 1, 1), 0), Some(1), 0), Admission::Again);
+        for (number, seconds, expected) in [
+            (2, 59, Admission::Again),
+            (3, 60, Admission::Take),
+            (4, 65, Admission::Take),
+            (5, 66, Admission::Again),
+        ] {
+            let request = (id(1, 1, number), ticket);
+            let admission = taken.admit(request, Some(1), at(seconds));
+            assert_eq!(admission, expected, "{seconds}");
+        }
+        // What was answered so is not taken with a new ticket either: its number is used.
+        let again = (id(1, 1, 5), TakenWrites::<()>::ticket(at(66)));
+        assert_eq!(taken.admit(again, Some(1), at(66)), Admission::Repeated);
+    }
+
     #[test]
     fn only_the_owner_of_the_reign_takes_a_request() {
         let mut taken = TakenWrites::<()>::new(10);
-        assert_eq!(taken.admit(id(3, 1, 1), None), Admission::NoOwner);
-        assert_eq!(taken.admit(id(4, 1, 1), Some(3)), Admission::NoOwner);
-        assert_eq!(taken.admit(id(3, 1, 1), Some(3)), Admission::Take);
+        assert_eq!(admit(&mut taken, id(3, 1, 1), None), Admission::NoOwner);
+        assert_eq!(admit(&mut taken, id(4, 1, 1), Some(3)), Admission::NoOwner);
+        assert_eq!(admit(&mut taken, id(3, 1, 1), Some(3)), Admission::Take);
         // It is repeated to the next owner: that one knows nothing of it, but its reign is another.
-        assert_eq!(taken.admit(id(3, 1, 1), Some(5)), Admission::OtherReign);
-        assert_eq!(taken.admit(id(3, 1, 1), Some(5)), Admission::Repeated);
+        assert_eq!(
+            admit(&mut taken, id(3, 1, 1), Some(5)),
+            Admission::OtherReign
+        );
+        assert_eq!(admit(&mut taken, id(3, 1, 1), Some(5)), Admission::Repeated);
     }
 
     #[test]
     fn requests_that_have_not_ended_are_limited_and_given_up() {
         let mut taken = TakenWrites::new(10);
         for number in 1..=TAKEN_MAX as u64 {
-            assert_eq!(taken.admit(id(1, 1, number), Some(1)), Admission::Take);
+            assert_eq!(
+                admit(&mut taken, id(1, 1, number), Some(1)),
+                Admission::Take
+            );
             taken.begin(number, number);
         }
-        assert_eq!(taken.admit(id(1, 2, 1), Some(1)), Admission::Full);
+        assert_eq!(admit(&mut taken, id(1, 2, 1), Some(1)), Admission::Full);
         assert_eq!(taken.deadline_ns(), 11);
         assert_eq!(taken.due(12), [1, 2]);
         assert_eq!(taken.get(2), Some(&2));
         assert_eq!(taken.end(1), Some(1));
         assert_eq!((taken.end(1), taken.waiting()), (None, TAKEN_MAX - 1));
         assert_eq!(
-            taken.admit(id(1, 2, 1), Some(1)),
+            admit(&mut taken, id(1, 2, 1), Some(1)),
             Admission::Repeated,
             "its edge was told that nothing was written"
         );
-        assert_eq!(taken.admit(id(1, 2, 2), Some(1)), Admission::Take);
+        assert_eq!(admit(&mut taken, id(1, 2, 2), Some(1)), Admission::Take);
     }
 
     #[test]
     fn the_session_that_was_silent_for_the_longest_is_forgotten() {
         let mut taken = TakenWrites::<()>::new(10);
         for session in 1..=SESSIONS_MAX as u64 {
-            taken.admit(id(1, session, 1), Some(1));
+            admit(&mut taken, id(1, session, 1), Some(1));
         }
-        taken.admit(id(1, 1, 2), Some(1));
-        assert_eq!(taken.admit(id(1, u64::MAX, 1), Some(1)), Admission::Take);
-        assert_eq!(taken.admit(id(1, 1, 2), Some(1)), Admission::Repeated);
-        assert_eq!(taken.admit(id(1, 3, 1), Some(1)), Admission::Repeated);
+        admit(&mut taken, id(1, 1, 2), Some(1));
+        assert_eq!(
+            admit(&mut taken, id(1, u64::MAX, 1), Some(1)),
+            Admission::Take
+        );
+        assert_eq!(admit(&mut taken, id(1, 1, 2), Some(1)), Admission::Repeated);
+        assert_eq!(admit(&mut taken, id(1, 3, 1), Some(1)), Admission::Repeated);
         assert_eq!(taken.sessions.len(), SESSIONS_MAX);
     }
 }
