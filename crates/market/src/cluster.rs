@@ -262,6 +262,7 @@ impl Work {
                     }
                 }
             }
+            Event::Denied { .. } => {}
             Event::Message(message) => self.message(&message, now_ns),
             Event::Answer { tag, answer } => {
                 let Some(request) = self.requests.close(tag) else {

@@ -36,6 +36,11 @@ pub enum Event {
         /// Why, in words, if it is known.
         reason: String,
     },
+    /// The user may not publish to this subject: a publication or request was not passed on.
+    Denied {
+        /// The subject.
+        subject: String,
+    },
     /// A message of a subscription.
     Message(Message),
     /// The answer to a request.

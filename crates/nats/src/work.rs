@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::jetstream::{self, Context};
-use async_nats::{Client, ClientError, ConnectErrorKind, ConnectOptions, Server};
+use async_nats::{Client, ClientError, ConnectErrorKind, ConnectOptions, Server, ServerError};
 use futures_util::StreamExt;
 use futures_util::future::select;
 use tidewire_retry::Seldom;
@@ -171,6 +171,11 @@ fn tell(inbox: &Inbox, event: async_nats::Event) {
             inbox.put(Event::Disconnected { reason });
         }
         async_nats::Event::ServerError(error) => {
+            if let ServerError::Other(words) = &error
+                && let Some(subject) = denied(words)
+            {
+                inbox.put(Event::Denied { subject });
+            }
             if let Some(left_out) = REFUSED.note_now() {
                 warn!(%error, left_out, "a NATS server refuses something");
             }
@@ -180,6 +185,12 @@ fn tell(inbox: &Inbox, event: async_nats::Event) {
         }
         _ => {}
     }
+}
+
+/// Returns the subject to which the user may not publish, if a server says that.
+fn denied(words: &str) -> Option<String> {
+    let subject = words.strip_prefix("Permissions Violation for Publish to \"")?;
+    Some(subject.strip_suffix('"')?.to_owned())
 }
 
 /// Returns why no server can be reached; `None` if one was not tried or could be reached last.

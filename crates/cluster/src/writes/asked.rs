@@ -25,6 +25,7 @@ struct Waiting<T> {
     client: T,
     epoch: u64,
     owner: Box<str>,
+    ticket: u64,
     due_ns: u64,
     bytes: usize,
 }
@@ -61,29 +62,37 @@ impl<T> AskedWrites<T> {
         if self.waiting.len() >= WAITING_MAX || self.bytes + bytes > WAITING_BYTES_MAX {
             return Err(client);
         }
+        let ticket = self.tickets.get(owner);
+        let ticket = ticket.filter(|(reign, _)| *reign == epoch);
+        let ticket = ticket.map_or(0, |(_, ticket)| *ticket);
         self.last += 1;
         self.bytes += bytes;
         let waiting = Waiting {
             client,
             epoch,
             owner: owner.into(),
+            ticket,
             due_ns,
             bytes,
         };
         self.waiting.insert(self.last, waiting);
-        let ticket = self.tickets.get(owner);
-        let ticket = ticket.filter(|(reign, _)| *reign == epoch);
         let id = WriteId {
             epoch,
             session: self.session,
             number: self.last,
         };
-        Ok((id, ticket.map_or(0, |(_, ticket)| *ticket)))
+        Ok((id, ticket))
     }
 
     /// Returns the client of a write that waits.
     pub fn get(&self, number: u64) -> Option<&T> {
         self.waiting.get(&number).map(|waiting| &waiting.client)
+    }
+
+    /// Returns whether a write was sent without a ticket: it has no effect, wherever it is.
+    pub fn is_without_effect(&self, number: u64) -> bool {
+        let waiting = self.waiting.get(&number);
+        waiting.is_some_and(|waiting| waiting.ticket == 0)
     }
 
     /// Ends a write. Returns its client and the owner's name, unless it has ended before.
@@ -178,6 +187,8 @@ mod tests {
             ticket
         });
         assert_eq!(tickets, [6, 0, 0]);
+        let effects = [2, 3, 4].map(|number| table.is_without_effect(number));
+        assert_eq!(effects, [false, true, true]);
     }
 
     #[test]

@@ -293,6 +293,7 @@ impl Work {
                     outgoing.lost_connection();
                 }
             }
+            Event::Denied { .. } => {}
             Event::Message(message) => {
                 if let Some(outgoing) = &mut self.outgoing
                     && matches!(parse(&message.subject), Some((Kind::Head | Kind::Page, source))

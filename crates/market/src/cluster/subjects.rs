@@ -145,11 +145,20 @@ pub(super) fn write(cluster: &ClusterName, owner: &str, edge: &str) -> String {
 
 /// Returns the hub that asks for a write, by the subject of its request.
 pub(super) fn parse_write(subject: &str) -> Option<&str> {
+    parts_of_write(subject).map(|(_, edge)| edge)
+}
+
+/// Returns the hub that is asked for a write, by the subject of the request.
+pub(super) fn owner_of_write(subject: &str) -> Option<&str> {
+    parts_of_write(subject)?.0.strip_prefix(HUB_MARK)
+}
+
+fn parts_of_write(subject: &str) -> Option<(&str, &str)> {
     let mut parts = subject.split('.');
     let (tw, _cluster) = (parts.next()?, parts.next()?);
-    let (kind, _owner, edge) = (parts.next()?, parts.next()?, parts.next()?);
+    let (kind, owner, edge) = (parts.next()?, parts.next()?, parts.next()?);
     let is_write = (tw, kind, parts.next()) == ("tw", "write", None);
-    is_write.then_some(edge)
+    is_write.then_some((owner, edge))
 }
 
 /// Returns the subject of a hub's lines of the audit.
@@ -230,6 +239,7 @@ mod tests {
         let subject = write(&cluster, "a", "b");
         assert_eq!(subject, "tw.desk.write.@a.b");
         assert_eq!(parse_write(&subject), Some("b"));
+        assert_eq!(owner_of_write(&subject), Some("a"));
         assert_eq!(parse(&subject), None);
         for other in [
             "tw.desk.log.@a.1",

@@ -273,6 +273,7 @@ impl Work {
                     }
                 }
             }
+            Event::Denied { subject } => self.asking.denied(&subject),
             Event::Message(message) => match parse(&message.subject) {
                 Some((kind, source)) if source == self.own_name => {
                     if let (Kind::Head | Kind::Page, Some(own)) = (kind, &mut self.own) {

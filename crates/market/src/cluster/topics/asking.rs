@@ -201,6 +201,29 @@ impl Asking {
         });
     }
 
+    /// This hub's user of NATS may not publish to a subject.
+    pub(super) fn denied(&mut self, subject: &str) {
+        let Some(hub) = subjects::owner_of_write(subject) else {
+            return;
+        };
+        let numbers = self.table.of_owner(hub);
+        let (lost, doubtful): (Vec<u64>, Vec<u64>) = numbers
+            .into_iter()
+            .partition(|&number| self.table.is_without_effect(number));
+        for number in lost {
+            self.end_with(number, |hub| {
+                format!(
+                    "NOPERM the NATS user of this hub may not write to topics of hub '{hub}': \
+                     {NOTHING_WRITTEN}"
+                )
+            });
+        }
+        // The right was there before: a request may have been passed on.
+        self.give_up(doubtful, |hub| {
+            format!("the NATS user of this hub may not write to topics of hub '{hub}' any more")
+        });
+    }
+
     fn give_up(&mut self, numbers: Vec<u64>, why: impl Fn(&str) -> String) {
         for number in numbers {
             self.end_with(number, |hub| {
