@@ -7,12 +7,14 @@ import threading
 import pytest
 import redis
 
-from nats_servers import SERVER, figures, go_on, pause
-from support import eventually
+from nats_identities import NatsClient
+from nats_servers import SERVER, NatsServer, figures, go_on, pause
+from support import eventually, free_ports
 from test_cluster_topics import (  # noqa: F401
     client, fields, get, hub_of, servers, wait_for, wait_for_field,
 )
 from test_plant_tags import start_plant  # noqa: F401
+from write_requests import Requests
 
 pytestmark = pytest.mark.skipif(not SERVER, reason="there is no nats-server")
 
@@ -339,3 +341,93 @@ def test_writes_of_many_clients_end_each_with_its_own_outcome(
     assert (taken["done"], taken["refused"], taken["repeated"], taken["waiting"]) == (
         "600", "600", "0", "0")
     eventually(lambda: figures(owner, "cluster_writes_taken")["audited"] == "1200", "all lines")
+
+
+READS = '"$JS.API.STREAM.INFO.*", "$JS.API.STREAM.MSG.GET.*", "$JS.API.DIRECT.GET.*"'
+# Exactly the rights of docs/cluster.md.
+USERS = f"""
+accounts: {{ TESTS: {{ jetstream: enabled, users: [
+  {{ user: "a", password: "secret-a", permissions: {{
+    publish: ["tw.tests.log.@a.>", "tw.tests.live.@a.>", "tw.tests.snap.@a.>"
+      "$KV.TW_tests.lease.@a"
+      "$JS.API.STREAM.CREATE.TW_tests_LOG_@a", "$JS.API.STREAM.UPDATE.TW_tests_LOG_@a"
+      "$JS.API.STREAM.CREATE.TW_tests_SNAP_@a", "$JS.API.STREAM.UPDATE.TW_tests_SNAP_@a"
+      "$JS.API.STREAM.CREATE.KV_TW_tests", "$JS.API.STREAM.UPDATE.KV_TW_tests"
+      "tw.tests.audit.@a", "$JS.API.STREAM.CREATE.TW_tests_AUDIT", {READS}]
+    subscribe: ["tw.tests.>", "$KV.TW_tests.lease.@a", "_INBOX.>"]
+    allow_responses: {{ max: 1, ttl: "2m" }} }} }}
+  {{ user: "b", password: "secret-b", permissions: {{
+    publish: ["tw.tests.write.@a.b", {READS}], subscribe: ["tw.tests.>", "_INBOX.>"] }} }}
+  {{ user: "c", password: "secret-c", permissions: {{
+    publish: [{READS}], subscribe: ["tw.tests.>", "_INBOX.>"] }} }}
+  {{ user: "admin", password: "secret" }}
+] }} }}
+"""
+
+
+def test_which_hub_may_write_is_a_right_of_nats(tmp_path, hub_of):  # noqa: F811
+    config = tmp_path / "users.conf"
+    config.write_text(USERS)
+    server = NatsServer(tmp_path, *free_ports(1), options=["-c", config])
+    try:
+        def login(name):
+            password = tmp_path / f"password-{name}"
+            password.write_text(f"secret-{name}\n")
+            return f"user = '{name}'\npassword-file = '{password}'\n"
+
+        owner = hub_of("a", [server], extra=login("a") + "writes = 'on'")
+        write(owner, "live:mode", "auto")
+        edge, other = (hub_of(name, [server], share=(), extra=login(name)) for name in "bc")
+        for hub in (edge, other):
+            wait_for(hub, "live:mode", b"auto")
+        assert write(edge, "live:mode", "one") is True
+        assert get(owner, "live:mode") == b"one"
+        log = server.folder / "log"
+        assert "Permissions Violation" not in log.read_text()
+        assert refusal(other, "SET", "live:mode", "two") == (
+            "NOPERM the NATS user of this hub may not write to topics of hub 'a': "
+            "nothing was written")
+        # Nor in the name of another hub, nor a line of the audit.
+        user = NatsClient(server.port, "c", "secret-c")
+        for subject in ("tw.tests.write.@a.b", "tw.tests.audit.@a"):
+            assert any("Permissions Violation" in error for error in user.publish(subject, b"x"))
+        user.close()
+        assert get(owner, "live:mode") == b"one"
+        eventually(lambda: figures(owner, "cluster_writes_taken")["audited"] == "1", "the audit")
+    finally:
+        server.kill()
+
+
+def test_what_is_no_request_is_counted_and_a_repeated_one_takes_no_effect(
+    servers, hub_of, owner_of  # noqa: F811
+):
+    nats = servers()
+    owner = owner_of("a", nats)
+    write(owner, "live:mode", "auto")
+    epoch = int(eventually(lambda: (figures(owner, "cluster_topics") or {}).get("epoch", "0") != "0"
+                           and figures(owner, "cluster_topics")["epoch"], "a reign"))
+    server = Requests(nats[0].port)
+    server.send("tw.tests.write.@a.x", b"what is no request")
+    # Without a ticket it takes no effect, and the answer has one.
+    outcome, ticket, text = server.write(epoch, 1, 0, b"live:mode", b"one")
+    assert (outcome, text) == (3, "") and ticket > 0
+    assert figures(owner, "cluster_writes_taken")["unreadable"] == "1"
+    assert get(owner, "live:mode") == b"auto"
+    assert server.write(epoch, 2, ticket, b"live:mode", b"one")[0] == 0
+    assert get(owner, "live:mode") == b"one"
+    write(owner, "live:mode", "two")
+    # The same again, and one that is late: neither has an answer.
+    for number in (2, 1):
+        server.send_write(epoch, number, ticket, b"live:mode", b"one")
+    # Another reign, and topics that are not shared.
+    outcome, _, text = server.write(epoch - 1, 3, ticket, b"live:mode", b"one")
+    assert outcome == 1 and text.startswith("TRYAGAIN")
+    assert get(owner, "live:mode") == b"two"
+    assert figures(owner, "cluster_writes_taken")["repeated"] == "2"
+    server.send_write(epoch + 1, 4, ticket, b"live:mode", b"one")
+    write(owner, "other", "own")
+    for number, name in enumerate((b"other", b"live:nothing", b"mx:Tank9.Level"), 5):
+        outcome, _, text = server.write(epoch, number, ticket, name, b"one")
+        assert outcome == 1 and "does not share this topic" in text
+    assert (get(owner, "other"), get(owner, "live:mode")) == (b"own", b"two")
+    server.close()
