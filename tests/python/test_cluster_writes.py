@@ -49,18 +49,20 @@ def write(hub, name, value):
         return connection.set(name, value)
 
 
-def audit(nats, count):
-    """The lines of the audit stream, when there are so many."""
-    def lines():
-        info = nats[0].ask(f"$JS.API.STREAM.INFO.{STREAM}") or {}
-        return info.get("state", {}).get("messages", 0) >= count
-
-    eventually(lines, f"{count} lines of the audit")
-    found = []
-    for number in range(1, count + 1):
+def lines_of(nats):
+    """The lines that the audit stream has."""
+    info = nats[0].ask(f"$JS.API.STREAM.INFO.{STREAM}") or {}
+    state, found = info.get("state", {}), []
+    for number in range(state.get("first_seq", 1), state.get("last_seq", 0) + 1):
         answer = nats[0].ask(f"$JS.API.STREAM.MSG.GET.{STREAM}", {"seq": number})["message"]
         found.append({**json.loads(base64.b64decode(answer["data"])), "subject": answer["subject"]})
     return found
+
+
+def audit(nats, count):
+    """The lines of the audit stream, when there are so many."""
+    return eventually(lambda: len(found := lines_of(nats)) >= count and found,
+                      f"{count} lines of the audit")
 
 
 def in_background(work):
@@ -257,10 +259,11 @@ def test_a_required_audit_has_a_line_before_each_write_and_without_it_nothing_is
     edge = hub_of("b", nats, share=())
     wait_for(edge, "live:mode", b"auto")
     assert eventually(lambda: _written(edge, "live:mode", "one"), "a write")
-    lines = [line for line in audit(nats, 2) if line["value"] == "one"]
-    begin, end = lines[-2:]
-    assert (begin["stage"], begin["outcome"]) == ("begin", "")
-    assert (end["stage"], end["outcome"], end["write"]) == ("end", "done", begin["write"])
+    done = eventually(lambda: [line for line in lines_of(nats) if line["outcome"] == "done"],
+                      "a line of the end")[0]
+    begin, end = (line for line in lines_of(nats) if line["write"] == done["write"])
+    assert (begin["stage"], begin["outcome"], begin["value"]) == ("begin", "", "one")
+    assert (end["stage"], end["outcome"]) == ("end", "done")
     # A stream of the same name that takes nothing more: an administrator's own.
     info = nats[0].ask(f"$JS.API.STREAM.INFO.{STREAM}")
     assert nats[0].ask(f"$JS.API.STREAM.UPDATE.{STREAM}", {
