@@ -38,10 +38,14 @@ def owner_of(hub_of, plant):  # noqa: F811
     return start
 
 
+# redis-py tells these words by the error's class.
+WORDS = {redis.exceptions.ReadOnlyError: "READONLY ", redis.exceptions.NoPermissionError: "NOPERM "}
+
+
 def refusal(hub, *command):
     with client(hub) as connection, pytest.raises(redis.ResponseError) as error:
         connection.execute_command(*command)
-    return str(error.value)
+    return WORDS.get(type(error.value), "") + str(error.value)
 
 
 def write(hub, name, value):
@@ -54,8 +58,12 @@ def lines_of(nats):
     info = nats[0].ask(f"$JS.API.STREAM.INFO.{STREAM}") or {}
     state, found = info.get("state", {}), []
     for number in range(state.get("first_seq", 1), state.get("last_seq", 0) + 1):
-        answer = nats[0].ask(f"$JS.API.STREAM.MSG.GET.{STREAM}", {"seq": number})["message"]
-        found.append({**json.loads(base64.b64decode(answer["data"])), "subject": answer["subject"]})
+        answer = nats[0].ask(f"$JS.API.STREAM.MSG.GET.{STREAM}", {"seq": number}) or {}
+        if "message" not in answer:
+            # The stream is being made again.
+            return []
+        line = json.loads(base64.b64decode(answer["message"]["data"]))
+        found.append({**line, "subject": answer["message"]["subject"]})
     return found
 
 
@@ -140,9 +148,8 @@ def test_a_live_key_is_written_at_an_edge_and_seen_at_all_hubs(
         for command in (["SET", "live:mode", "x", "EX", "5"], ["APPEND", "live:mode", "x"],
                         ["DEL", "live:mode"], ["HSET", "live:mode", "value", "x"]):
             assert refusal(edges[0], *command).startswith("READONLY"), command
-        with client(edges[0]) as remote, pytest.raises(redis.ResponseError) as error:
-            remote.eval("return redis.call('SET', KEYS[1], 'x')", 1, "live:mode")
-        assert "READONLY" in str(error.value)
+        script = "return redis.call('SET', KEYS[1], 'x')"
+        assert "READONLY" in refusal(edges[0], "EVAL", script, 1, "live:mode")
         too_long = refusal(edges[0], "SET", "live:mode", b"x" * (512 * 1024 + 1))
         assert "at most 524288 bytes" in too_long
         longest = b"y" * (512 * 1024)
@@ -186,7 +193,8 @@ def test_the_audit_has_who_wrote_what_and_what_became_of_it(
     assert first["came"] > 1_700_000_000 * 10**9 and first["ts"] >= first["came"]
     assert (second["topic"], second["value"], second["value_bytes"]) == (
         "mx:Tank1.Level", "ä" * 128, 1000)
-    assert (second["outcome"], second["text"]) == ("refused", str(error.value))
+    # redis-py leaves the first word out.
+    assert (second["outcome"], second["text"]) == ("refused", f"ERR {error.value}")
 
 
 def test_a_write_whose_owner_is_lost_ends_as_unknown_and_the_standby_takes_the_next(

@@ -114,11 +114,16 @@ pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer 
         allow_rollup: true,
         ..Config::default()
     };
-    if settings.keeps_existing && context.get_stream(&settings.name).await.is_ok() {
-        return Answer::Made;
-    }
     let first_sequence = settings.first_sequence.filter(|&first| first > 0);
-    let made = match context.update_stream(config.clone()).await {
+    let updated = match settings.keeps_existing {
+        // Without a change of a stream that exists, and so without the right to change it.
+        true => match context.get_stream(&settings.name).await {
+            Ok(_) => return Answer::Made,
+            Err(_) => Err(CreateStreamErrorKind::NotFound.into()),
+        },
+        false => context.update_stream(config.clone()).await,
+    };
+    let made = match updated {
         // A stream that exists keeps its first sequence.
         Err(error) if error.kind() == CreateStreamErrorKind::NotFound => {
             let config = Config {

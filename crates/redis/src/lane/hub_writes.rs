@@ -50,17 +50,21 @@ impl RedisLane {
         let server = self.server.clone();
         for _ in 0..WRITES_A_TURN {
             let (came_ns, write) = self.hub_writes.waiting.pop_front()?;
+            if monotonic_ns() >= came_ns + GATE_WAIT_NS {
+                // Also behind a long script: its client may have been told that the end is unknown.
+                tell(&server, write.number, Err(GATE_CLOSED.to_owned()));
+                continue;
+            }
             let (name, value) = (&write.name, &write.value);
             let result = match server.write_plain(context, &write.from, name, value) {
                 Written::Done => {
                     self.hub_writes.executed.push(write.number);
                     continue;
                 }
-                Written::Waits if monotonic_ns() < came_ns + GATE_WAIT_NS => {
+                Written::Waits => {
                     self.hub_writes.waiting.push_front((came_ns, write));
                     return Some(context.now_ns() + LOOK_AGAIN_NS);
                 }
-                Written::Waits => Err(GATE_CLOSED.to_owned()),
                 Written::Refused(refusal) => {
                     server.note_plain_refused(self.lane, refusal);
                     Err(refusal.text().to_owned())
