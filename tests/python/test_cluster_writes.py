@@ -319,6 +319,30 @@ def test_a_write_is_as_durable_as_one_at_the_owner_itself(
     wait_for(again, "live:mode", b"19")
 
 
+def test_a_write_to_a_hub_in_a_quorum_ends_when_the_quorum_has_it(
+    servers, hub_of, owner_of  # noqa: F811
+):
+    nats = servers()
+    quorum = "durability = 'quorum'"
+    owner = owner_of("a", nats, extra=quorum)
+    eventually(lambda: _written(owner, "live:mode", "auto"), "it is the primary")
+    edge = hub_of("b", nats, share=())
+    wait_for(edge, "live:mode", b"auto")
+    for number in range(20):
+        assert write(edge, "live:mode", str(number)) is True
+    owner.kill()
+    again = owner_of("a", nats, extra=quorum)
+    eventually(lambda: _value(again, "live:mode") == b"19", "the last value")
+
+
+def _value(hub, name):
+    """A key of a hub that may not answer for its keys yet."""
+    try:
+        return get(hub, name)
+    except redis.ResponseError:
+        return None
+
+
 def test_writes_of_many_clients_end_each_with_its_own_outcome(
     servers, hub_of, owner_of  # noqa: F811
 ):
