@@ -12,6 +12,10 @@ use crate::keys::{self, KeysAction, KeysConfig, KeysMember, KeysPosition, Outcom
 use crate::lease::LeaseAction;
 use crate::owner::{Owner, OwnerConfig};
 use crate::topics::{TopicClient, TopicEvent};
+use crate::writes::{
+    Admission, AskedWrites, KIND_ANSWER, KIND_REQUEST, TakenWrites, WRITE_HEADER_LENGTH,
+    WriteAnswer, WriteId, WriteRequest, seal_write,
+};
 
 /// Reads messages of the stream KEYS, each behind its length in 4 bytes, unchanged and with correct
 /// checksums, as a standby and as a primary.
@@ -69,6 +73,53 @@ fn follow_keys(member: &mut KeysMember, message: &[u8], sequence: u64) {
         }
     }
     while member.next_event().is_some() {}
+}
+
+/// Reads requests and answers of writes, each behind its length in 4 bytes, unchanged and with
+/// correct checksums, as an edge and as an owner.
+pub fn fuzz_write_frame(data: &[u8]) {
+    for repairs in [None, Some(KIND_REQUEST), Some(KIND_ANSWER)] {
+        let mut taken = TakenWrites::new(5);
+        let mut asked = AskedWrites::new(1);
+        let (mut now_ns, mut rest) = (0, data);
+        while let Some((length, after)) = rest.split_first_chunk::<4>() {
+            let length = u32::from_le_bytes(*length) as usize;
+            let (bytes, after) = after.split_at(length.min(after.len()));
+            rest = after;
+            now_ns += 1;
+            let mut message = bytes.to_vec();
+            if let Some(kind) = repairs
+                && message.len() >= WRITE_HEADER_LENGTH
+            {
+                seal_write(&mut message, kind);
+            }
+            if let Ok(request) = WriteRequest::decode(&message) {
+                assert_eq!(request.encode(), message, "a request has one form");
+                take_write(&mut taken, (request.id, request.ticket), now_ns);
+            }
+            if let Ok(answer) = WriteAnswer::decode(&message) {
+                assert_eq!(WriteAnswer::decode(&answer.encode()), Ok(answer));
+                let id = asked.begin((), ("a", answer.id.epoch), 1, now_ns);
+                let ends = id.is_ok_and(|(id, _)| asked.is_answer(id.number, &answer));
+                assert!(!ends || asked.end(answer.id.number).is_some());
+            }
+            asked.due(now_ns).into_iter().for_each(|number| {
+                asked.end(number);
+            });
+        }
+    }
+}
+
+fn take_write(taken: &mut TakenWrites<WriteId>, request: (WriteId, u64), now_ns: u64) {
+    if taken.admit(request, Some(1), now_ns) == Admission::Take {
+        let again = taken.admit(request, Some(1), now_ns);
+        assert_eq!(again, Admission::Repeated);
+        let number = taken.begin(request.0, now_ns);
+        assert_eq!(taken.get(number), Some(&request.0));
+    }
+    for number in taken.due(now_ns) {
+        assert!(taken.end(number).is_some());
+    }
 }
 
 /// Reads frames, each behind its length in 4 bytes, on all ways into an edge and an owner,

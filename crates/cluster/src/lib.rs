@@ -10,6 +10,7 @@
 //! | [`edge`] | the receiving side: one [`Edge`] per source and shard |
 //! | [`topics`] | topics beyond market data: those of a hub, and what an edge makes of them |
 //! | [`lease`] | which of several hubs owns a source |
+//! | [`writes`] | writes to topics of other hubs: requests to their owners, and the answers |
 //! | [`keys`] | keys that survive a machine: the stream KEYS and a hub's part in it |
 //! | [`fuzzing`] | entry functions for fuzzers |
 //!
@@ -34,6 +35,7 @@ pub mod lease;
 pub mod owner;
 pub mod reader;
 pub mod topics;
+pub mod writes;
 
 pub use edge::{Edge, EdgeAction, EdgeConfig, EdgeEvent, EdgeFigures, EdgeOutput};
 pub use frame::{Frame, FrameError, FrameFlags, FrameHeader};

@@ -17,6 +17,9 @@ pub use fanout::{Fanout, FanoutCounters, SubscriptionsFull};
 mod frames;
 pub use frames::Dialect;
 
+mod hub_writes;
+pub use hub_writes::{AskedWrite, EndedWrite, HubWrites, Outcomes, WriteCounters};
+
 mod json;
 pub use json::write_json_text;
 
@@ -42,7 +45,9 @@ mod renewal;
 mod scan;
 
 mod shared;
-pub use shared::{Changed, ChangedNames, SharedKeys, SharedTags, TagParts, TagView, TagViews};
+pub use shared::{
+    Changed, ChangedNames, OwnWrite, SharedKeys, SharedTags, TagParts, TagView, TagViews,
+};
 
 mod subscriptions;
 pub use subscriptions::{Kind, Route, Subscriptions};

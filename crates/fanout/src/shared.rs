@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
+use tidewire_keyspace::MountWriter;
 use tidewire_resp::Writer;
 
 /// The live keys of a hub, for the thread that shares them with other hubs. It locks shards, so no
@@ -24,6 +25,25 @@ pub trait SharedKeys: fmt::Debug + Send + Sync {
     /// Changes the topic of another hub under the lock of its name. `change` is told whether this
     /// hub has a key of this name, and returns whether subscribers must hear of the change.
     fn change_remote(&self, name: &[u8], change: &mut dyn FnMut(bool) -> bool);
+
+    /// Tells a client of the end of its write to a topic of another hub.
+    fn tell_writer(&self, writer: MountWriter, result: Result<(), String>);
+
+    /// Sets an own live key for another hub. The end goes to [`HubWrites`](crate::HubWrites).
+    fn write_own(&self, write: OwnWrite);
+}
+
+/// Another hub's write to a live key of this one.
+#[derive(Clone, Debug)]
+pub struct OwnWrite {
+    /// Number of the request.
+    pub number: u64,
+    /// The key.
+    pub name: Box<[u8]>,
+    /// The value.
+    pub value: Box<[u8]>,
+    /// Which hub it comes from, for MONITOR and SLOWLOG.
+    pub from: Box<str>,
 }
 
 /// The state of a plant tag, as hubs tell each other.
@@ -58,6 +78,10 @@ pub trait SharedTags: fmt::Debug + Send + Sync {
 
     /// Passes the state of a tag to `show`; `None` if it has no value yet.
     fn tag_state(&self, name: &[u8], show: &mut dyn FnMut(Option<&TagParts<'_>>));
+
+    /// Writes to a tag for another hub: the end of request `number` goes to
+    /// [`HubWrites`](crate::HubWrites). Returns false if the name is none of a tag.
+    fn write_tag(&self, number: u64, name: &[u8], value: &[u8]) -> bool;
 }
 
 /// A plant tag of another hub, as clients see it. `is_lost`: its hub is not heard.

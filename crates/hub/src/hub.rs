@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use tidewire_fanout::{
-    ChangedNames, FanoutConfig, Post, Publication, SharedKeys, SharedTags, Topics,
+    ChangedNames, FanoutConfig, HubWrites, Post, Publication, SharedKeys, SharedTags, Topics,
 };
 use tidewire_keyspace::Mount;
 use tidewire_lane::{MailSender, Mailboxes};
@@ -96,17 +96,19 @@ fn share(
     board: Arc<RemoteBoard>,
 ) -> SharedTopics {
     let names = Arc::new(ChangedNames::default());
-    server.share_keys(names.clone());
+    let writes = Arc::new(HubWrites::default());
+    server.share_keys(names.clone(), writes.clone());
     if let Some(plant) = plant {
-        plant.share_tags(names.clone());
+        plant.share_tags(names.clone(), writes.clone());
     }
     let keys: Arc<dyn SharedKeys> = server.clone();
-    board.join(Arc::downgrade(&keys));
+    board.join(Arc::downgrade(&keys), writes.clone());
     SharedTopics {
         keys,
         tags: plant.map(|plant| plant.clone() as Arc<dyn SharedTags>),
         views: Arc::new(RemoteTags),
         names,
+        writes,
         board,
     }
 }

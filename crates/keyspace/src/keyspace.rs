@@ -14,7 +14,7 @@ use crate::hash;
 use crate::key::{DATABASES, SHARDS, shard_of};
 use crate::lock::Lock;
 use crate::locks::{Locked, ShardSet};
-use crate::mount::{Mount, MountWriter};
+use crate::mount::{Mount, MountWrite};
 use crate::observer::Observer;
 use crate::propagation::Propagation;
 use crate::quicklist::ListLimits;
@@ -302,14 +302,8 @@ impl Keyspace {
     }
 
     /// Passes a client's SET to the mount that owns the key: [`Mount::write`].
-    pub fn write_mounted(
-        &self,
-        database: usize,
-        key: &[u8],
-        value: &[u8],
-        writer: MountWriter,
-    ) -> Option<&'static str> {
-        self.mount_of(database, key)?.write(key, value, writer)
+    pub fn write_mounted(&self, database: usize, write: &MountWrite<'_>) -> Option<&'static str> {
+        self.mount_of(database, write.key)?.write(write)
     }
 
     /// Returns the logs of changes for replicas and the append-only file.

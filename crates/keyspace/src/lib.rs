@@ -67,7 +67,7 @@ mod error;
 pub use error::{CommandError, unknown_command_text};
 
 mod mount;
-pub use mount::{Bare, Mount, MountWriter};
+pub use mount::{Bare, Mount, MountWrite, MountWriter};
 
 mod propagation;
 pub use propagation::{

@@ -74,12 +74,27 @@ pub trait Mount: Send + Sync + fmt::Debug {
     /// [`Mount::write_error`] is the error then. Otherwise the client waits, and the mount sends it
     /// a message when the write ends. The returned text is the error for a client that stops
     /// waiting earlier.
-    fn write(&self, _key: &[u8], _value: &[u8], _writer: MountWriter) -> Option<&'static str> {
+    fn write(&self, _write: &MountWrite<'_>) -> Option<&'static str> {
         None
     }
 
     /// Returns the error text for a write, such as `READONLY md: topics are live and read-only`.
     fn write_error(&self) -> &'static str;
+}
+
+/// A client's write to a mount.
+#[derive(Clone, Copy, Debug)]
+pub struct MountWrite<'a> {
+    /// The topic, prefix included.
+    pub key: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
+    /// The client that waits.
+    pub writer: MountWriter,
+    /// Name of the client's user.
+    pub user: &'a [u8],
+    /// Address of the client.
+    pub address: &'a str,
 }
 
 /// The client that waits for the end of a write to a mount.

@@ -22,7 +22,7 @@ mod subjects;
 mod thread;
 mod topics;
 
-pub use config::{ClusterConfig, ClusterName, NameError};
+pub use config::{AuditMode, ClusterConfig, ClusterName, NameError, WriteConfig};
 pub use relay::{RELAYS_A_HUB_MAX, RelayConfig};
 pub use status::{
     ClusterStatus, Incoming as ReceivedSource, Outgoing as OwnSource, Relay as RelayedSource,
@@ -261,6 +261,7 @@ impl Work {
                     }
                 }
             }
+            Event::Denied { .. } => {}
             Event::Message(message) => self.message(&message, now_ns),
             Event::Answer { tag, answer } => {
                 let Some(request) = self.requests.close(tag) else {

@@ -30,8 +30,9 @@ mod cluster;
 mod cluster;
 #[cfg(not(loom))]
 pub use cluster::{
-    Cluster, ClusterConfig, ClusterFigures, ClusterName, ClusterStatus, NameError, OwnSource,
-    RELAYS_A_HUB_MAX, ReceivedSource, RelayConfig, RelayedSource, SharedTopics, TopicsCluster,
+    AuditMode, Cluster, ClusterConfig, ClusterFigures, ClusterName, ClusterStatus, NameError,
+    OwnSource, RELAYS_A_HUB_MAX, ReceivedSource, RelayConfig, RelayedSource, SharedTopics,
+    TopicsCluster, WriteConfig,
 };
 
 mod clocks;

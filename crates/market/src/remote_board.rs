@@ -9,8 +9,9 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
-use tidewire_fanout::{GONE, SharedKeys, TagView};
-use tidewire_keyspace::{Bare, Mount};
+use tidewire_cluster::writes::{NAME_LENGTH_MAX, VALUE_LENGTH_MAX};
+use tidewire_fanout::{AskedWrite, GONE, HubWrites, SharedKeys, TagView};
+use tidewire_keyspace::{Bare, Mount, MountWrite};
 use tidewire_resp::Writer;
 
 /// A hub whose topics are received.
@@ -51,6 +52,7 @@ impl RemoteTopic {
 pub struct RemoteBoard {
     shelves: Vec<Arc<Shelf>>,
     keys: OnceLock<Weak<dyn SharedKeys>>,
+    writes: OnceLock<Arc<HubWrites>>,
     versions: AtomicU64,
     lines: Mutex<Vec<(String, String)>>,
 }
@@ -99,14 +101,17 @@ impl RemoteBoard {
                 .map(shelf)
                 .collect(),
             keys: OnceLock::new(),
+            writes: OnceLock::new(),
             versions: AtomicU64::new(0),
             lines: Mutex::default(),
         })
     }
 
     /// Sets the keys of this hub: while they are loaded, or those of a master, the board is closed.
-    pub fn join(&self, keys: Weak<dyn SharedKeys>) {
+    /// Writes to its topics go to `writes`.
+    pub fn join(&self, keys: Weak<dyn SharedKeys>, writes: Arc<HubWrites>) {
         let _ = self.keys.set(keys);
+        let _ = self.writes.set(writes);
     }
 
     /// Returns the mounts that show its topics among the keys.
@@ -300,17 +305,58 @@ impl Mount for RemoteMount {
         place.is_some()
     }
 
+    fn write(&self, write: &MountWrite<'_>) -> Option<&'static str> {
+        let place = self.find(write.key)?;
+        let keys = self.board.keys.get().and_then(Weak::upgrade)?;
+        let writes = self.board.writes.get()?;
+        let is_long = write.value.len() > VALUE_LENGTH_MAX || write.key.len() > NAME_LENGTH_MAX;
+        let asked = || AskedWrite {
+            writer: write.writer,
+            hub: place.topic.hub.name.clone(),
+            name: write.key.into(),
+            value: write.value.into(),
+            user: write.user.into(),
+            address: write.address.into(),
+        };
+        let refusal = match is_long {
+            true => Some(TOO_LONG),
+            false => (!writes.ask(asked())).then_some(BUSY),
+        };
+        if let Some(text) = refusal {
+            writes
+                .counters
+                .asked
+                .refused
+                .fetch_add(1, Ordering::Relaxed);
+            keys.tell_writer(write.writer, Err(text.to_owned()));
+        }
+        Some(UNBLOCKED)
+    }
+
     fn write_error(&self) -> &'static str {
-        "READONLY this topic belongs to another hub of the cluster"
+        "READONLY this topic belongs to another hub of the cluster: a plain SET writes it, without \
+         options, outside of MULTI and scripts"
     }
 }
+
+const TOO_LONG: &str = "ERR a value for another hub has at most 524288 bytes: nothing was written";
+const _: () = assert!(VALUE_LENGTH_MAX == 524_288);
+pub(crate) const BUSY: &str = "BUSY too many writes wait for other hubs: nothing was written";
+const UNBLOCKED: &str = "UNKNOWN the client was unblocked before the hub of the topic answered: it \
+                         may have taken the value, or not";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidewire_fanout::OwnWrite;
+    use tidewire_keyspace::MountWriter;
 
     #[derive(Debug)]
-    struct Open(AtomicBool);
+    struct Open(AtomicBool, Mutex<Vec<(MountWriter, Result<(), String>)>>);
+
+    fn open() -> Arc<Open> {
+        Arc::new(Open(AtomicBool::new(true), Mutex::default()))
+    }
 
     impl SharedKeys for Open {
         fn is_open(&self) -> bool {
@@ -326,6 +372,12 @@ mod tests {
         fn change_remote(&self, _: &[u8], change: &mut dyn FnMut(bool) -> bool) {
             change(false);
         }
+
+        fn tell_writer(&self, writer: MountWriter, result: Result<(), String>) {
+            self.1.lock().push((writer, result));
+        }
+
+        fn write_own(&self, _: OwnWrite) {}
     }
 
     fn topic(value: &[u8]) -> Option<Arc<RemoteTopic>> {
@@ -357,8 +409,8 @@ mod tests {
     #[test]
     fn topics_come_and_go_and_keep_their_positions() {
         let board = RemoteBoard::new(vec![(b"live:".to_vec(), None), (Vec::new(), None)]);
-        let keys: Arc<dyn SharedKeys> = Arc::new(Open(AtomicBool::new(true)));
-        board.join(Arc::downgrade(&keys));
+        let keys: Arc<dyn SharedKeys> = open();
+        board.join(Arc::downgrade(&keys), Arc::default());
         let mount = board.mounts().next().unwrap();
         let [one, two, three] = [b"live:1", b"live:2", b"live:3"].map(|name| Arc::from(&name[..]));
         for name in [&one, &two] {
@@ -379,19 +431,60 @@ mod tests {
         let mount = board.mounts().next().unwrap();
         board.put(&Arc::from(&b"live:1"[..]), topic(b"x"));
         assert!(!mount.claims(b"live:1"), "there are no keys yet");
-        let open = Arc::new(Open(AtomicBool::new(true)));
+        let open = open();
         let keys: Arc<dyn SharedKeys> = open.clone();
-        board.join(Arc::downgrade(&keys));
+        board.join(Arc::downgrade(&keys), Arc::default());
         assert!(mount.claims(b"live:1"));
         open.0.store(false, Ordering::Relaxed);
         assert!(!mount.claims(b"live:1") && names(&*mount).is_empty());
     }
 
     #[test]
+    fn a_write_goes_to_the_hub_of_the_topic_or_is_refused_by_mail() {
+        let board = RemoteBoard::new(vec![(b"live:".to_vec(), None)]);
+        let (open, writes) = (open(), Arc::new(HubWrites::default()));
+        let keys: Arc<dyn SharedKeys> = open.clone();
+        board.join(Arc::downgrade(&keys), writes.clone());
+        board.put(&Arc::from(&b"live:1"[..]), topic(b"x"));
+        let mount = board.mounts().next().unwrap();
+        let writer = MountWriter {
+            lane: 1,
+            client: 2,
+            token: 3,
+        };
+        let write = MountWrite {
+            key: b"live:1",
+            value: b"y",
+            writer,
+            user: b"ada",
+            address: "127.0.0.1:5",
+        };
+        let other = MountWrite {
+            key: b"live:2",
+            ..write
+        };
+        assert!(mount.write(&other).is_none(), "it is no topic");
+        assert!(mount.write(&write).is_some());
+        let asked = writes.take_asked();
+        assert_eq!(
+            (asked.len(), &*asked[0].hub, &*asked[0].user),
+            (1, "a", &b"ada"[..])
+        );
+        let long = MountWrite {
+            value: &vec![0; VALUE_LENGTH_MAX + 1],
+            ..write
+        };
+        assert!(mount.write(&long).is_some());
+        assert!(writes.take_asked().is_empty());
+        assert_eq!(*open.1.lock(), [(writer, Err(TOO_LONG.to_owned()))]);
+        assert_eq!(writes.counters.asked.get(), [0, 1, 0]);
+    }
+
+    #[test]
     fn a_value_that_looks_like_a_removal_is_published_with_a_space() {
         let board = RemoteBoard::new(vec![(b"live:".to_vec(), None)]);
-        let keys: Arc<dyn SharedKeys> = Arc::new(Open(AtomicBool::new(true)));
-        board.join(Arc::downgrade(&keys));
+        let keys: Arc<dyn SharedKeys> = open();
+        board.join(Arc::downgrade(&keys), Arc::default());
         board.put(&Arc::from(&b"live:1"[..]), topic(GONE));
         let mount = board.mounts().next().unwrap();
         let (mut published, mut bare) = (Vec::new(), Vec::new());

@@ -22,6 +22,8 @@ pub use inbox::Inbox;
 pub use link::Link;
 pub use settings::{Credentials, Settings, StreamSettings, TlsFiles, check_address};
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 /// What a link tells its user.
@@ -33,6 +35,11 @@ pub enum Event {
     Disconnected {
         /// Why, in words, if it is known.
         reason: String,
+    },
+    /// The user may not publish to this subject: a publication or request was not passed on.
+    Denied {
+        /// The subject.
+        subject: String,
     },
     /// A message of a subscription.
     Message(Message),
@@ -98,6 +105,10 @@ pub enum Answer {
     Count(u64),
     /// Messages in the stream's order. There may be more behind them.
     Entries(Vec<Entry>),
+    /// What was replied to a request.
+    Reply(Bytes),
+    /// Nothing was sent, or no one hears a request of this subject: it had no effect.
+    NotHeard,
     /// There is no such stream.
     NoStream,
     /// No answer came in time. A message may be stored nevertheless.
@@ -131,6 +142,17 @@ pub struct Storing {
     pub is_deletion: bool,
     /// The content.
     pub payload: Bytes,
+}
+
+/// A request to another client.
+#[derive(Clone, Debug, Default)]
+pub struct Asking {
+    /// The subject.
+    pub subject: String,
+    /// The content.
+    pub payload: Bytes,
+    /// Longest time until the reply; then the answer is [`Answer::TimedOut`].
+    pub timeout: Duration,
 }
 
 /// Messages that are asked for again.

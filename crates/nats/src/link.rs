@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::inbox::Inbox;
 use crate::settings::{Settings, StreamSettings};
 use crate::work;
-use crate::{Fetching, Purging, Storing};
+use crate::{Asking, Fetching, Purging, Storing};
 
 /// Bytes of publications that wait for the servers. More are refused.
 pub(crate) const PUBLISHED_BYTES_MAX: usize = 16 << 20;
@@ -32,6 +32,7 @@ pub struct Link {
 pub(crate) enum Command {
     Subscribe(String),
     Publish { subject: String, payload: Bytes },
+    Ask(u64, Asking),
     Store(u64, Storing),
     Make(u64, StreamSettings),
     Newest(u64, String, Option<String>),
@@ -86,6 +87,12 @@ impl Link {
         let subject = subject.to_owned();
         self.give(Command::Publish { subject, payload });
         true
+    }
+
+    /// Sends a request to another client, once. A request that is given while the link is down is
+    /// not sent.
+    pub fn ask(&self, tag: u64, asking: Asking) {
+        self.give(Command::Ask(tag, asking));
     }
 
     /// Stores a message in the stream that takes its subject. Messages are sent in the order of
@@ -153,7 +160,8 @@ impl Command {
     pub(crate) fn tag(&self) -> Option<u64> {
         match self {
             Self::Subscribe(_) | Self::Publish { .. } => None,
-            Self::Store(tag, _)
+            Self::Ask(tag, _)
+            | Self::Store(tag, _)
             | Self::Make(tag, _)
             | Self::Newest(tag, ..)
             | Self::Count(tag, _)

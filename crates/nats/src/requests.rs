@@ -11,11 +11,11 @@ use async_nats::jetstream::stream::{
     Config, DiscardPolicy, InfoError, RawMessageErrorKind, StorageType,
 };
 use async_nats::jetstream::{self, Context, ErrorCode};
-use async_nats::{Client, HeaderMap, StatusCode};
+use async_nats::{Client, HeaderMap, Request, RequestErrorKind, StatusCode};
 use futures_util::StreamExt;
 
 use crate::settings::StreamSettings;
-use crate::{Answer, Entry, Expectation, Extent, Fetching, Purging, Storing};
+use crate::{Answer, Asking, Entry, Expectation, Extent, Fetching, Purging, Storing};
 
 /// The header by which a publisher says what a stream's last sequence is.
 pub(crate) const EXPECTED_LAST_SEQUENCE: &str = "Nats-Expected-Last-Sequence";
@@ -70,6 +70,21 @@ pub(crate) fn stored(result: Result<PublishAck, PublishError>) -> Answer {
     }
 }
 
+/// Sends a request to another client, and waits for its reply.
+pub(crate) async fn ask(client: &Client, asking: Asking) -> Answer {
+    let request = Request::new()
+        .payload(asking.payload)
+        .timeout(Some(asking.timeout));
+    match client.send_request(asking.subject, request).await {
+        Ok(message) => Answer::Reply(message.payload),
+        Err(error) => match error.kind() {
+            RequestErrorKind::NoResponders => Answer::NotHeard,
+            RequestErrorKind::TimedOut => Answer::TimedOut,
+            _ => Answer::Failed(error.to_string()),
+        },
+    }
+}
+
 /// Makes a stream, or changes it.
 pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer {
     let config = Config {
@@ -100,7 +115,15 @@ pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer 
         ..Config::default()
     };
     let first_sequence = settings.first_sequence.filter(|&first| first > 0);
-    let made = match context.update_stream(config.clone()).await {
+    let updated = match settings.keeps_existing {
+        // Without a change of a stream that exists, and so without the right to change it.
+        true => match context.get_stream(&settings.name).await {
+            Ok(_) => return Answer::Made,
+            Err(_) => Err(CreateStreamErrorKind::NotFound.into()),
+        },
+        false => context.update_stream(config.clone()).await,
+    };
+    let made = match updated {
         // A stream that exists keeps its first sequence.
         Err(error) if error.kind() == CreateStreamErrorKind::NotFound => {
             let config = Config {

@@ -115,6 +115,8 @@ pub struct StreamSettings {
     pub in_memory: bool,
     /// The sequence of the first message of a stream that is new; `None` for 1.
     pub first_sequence: Option<u64>,
+    /// Whether a stream of this name that exists stays as it is.
+    pub keeps_existing: bool,
 }
 
 impl Default for StreamSettings {
@@ -130,6 +132,7 @@ impl Default for StreamSettings {
             repeated_within: Duration::from_secs(120),
             in_memory: false,
             first_sequence: None,
+            keeps_existing: false,
         }
     }
 }

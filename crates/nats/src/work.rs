@@ -1,14 +1,16 @@
 //! The thread of a link.
 
 use std::fs::File;
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::jetstream::{self, Context};
-use async_nats::{Client, ClientError, ConnectErrorKind, ConnectOptions, Server};
+use async_nats::{Client, ClientError, ConnectErrorKind, ConnectOptions, Server, ServerError};
 use futures_util::StreamExt;
 use futures_util::future::select;
 use tidewire_retry::Seldom;
@@ -169,6 +171,11 @@ fn tell(inbox: &Inbox, event: async_nats::Event) {
             inbox.put(Event::Disconnected { reason });
         }
         async_nats::Event::ServerError(error) => {
+            if let ServerError::Other(words) = &error
+                && let Some(subject) = denied(words)
+            {
+                inbox.put(Event::Denied { subject });
+            }
             if let Some(left_out) = REFUSED.note_now() {
                 warn!(%error, left_out, "a NATS server refuses something");
             }
@@ -178,6 +185,12 @@ fn tell(inbox: &Inbox, event: async_nats::Event) {
         }
         _ => {}
     }
+}
+
+/// Returns the subject to which the user may not publish, if a server says that.
+fn denied(words: &str) -> Option<String> {
+    let subject = words.strip_prefix("Permissions Violation for Publish to \"")?;
+    Some(subject.strip_suffix('"')?.to_owned())
 }
 
 /// Returns why no server can be reached; `None` if one was not tried or could be reached last.
@@ -229,6 +242,22 @@ impl Worker {
                     debug!(%error, "a publication was not sent");
                 }
                 published.fetch_sub(length, Ordering::AcqRel);
+            }
+            Command::Ask(tag, _) if !self.is_linked() => {
+                let answer = Answer::NotHeard;
+                self.inbox.put(Event::Answer { tag, answer });
+            }
+            Command::Ask(tag, asking) => {
+                let (client, inbox) = (self.client.clone(), self.inbox.clone());
+                let mut asked = Box::pin(async move {
+                    let answer = requests::ask(&client, asking).await;
+                    inbox.put(Event::Answer { tag, answer });
+                });
+                // The first part of the call sends, here and so in order; the rest waits.
+                let sent = poll_fn(|context| Poll::Ready(asked.as_mut().poll(context)));
+                if sent.await.is_pending() {
+                    tokio::spawn(asked);
+                }
             }
             Command::Store(tag, _) if !self.is_linked() => {
                 let answer = Answer::TimedOut;

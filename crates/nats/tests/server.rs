@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidewire_nats::{
-    Answer, Entry, Event, Expectation, Fetching, Inbox, Link, Message, Settings, Storing,
+    Answer, Asking, Entry, Event, Expectation, Fetching, Inbox, Link, Message, Settings, Storing,
     StreamSettings,
 };
 
@@ -415,4 +415,74 @@ fn a_link_ends_while_no_server_takes_what_was_published() {
         user.link.newest(tag, "LOG", None);
     }
     drop(user.link);
+}
+
+fn ask(user: &User, tag: u64, payload: String) {
+    user.link.ask(
+        tag,
+        Asking {
+            subject: "tw.write.a".to_owned(),
+            payload: payload.into(),
+            timeout: LIMIT,
+        },
+    );
+}
+
+#[test]
+fn requests_are_sent_once_and_in_order_and_told_when_no_one_hears_them() {
+    let Some(mut server) = Server::start("ask") else {
+        return;
+    };
+    let (mut owner, mut edge) = (User::of(&server), User::of(&server));
+    edge.find(|event| matches!(event, Event::Connected).then_some(()));
+    ask(&edge, 1, "no one".to_owned());
+    assert!(matches!(edge.answer(1), Answer::NotHeard));
+    owner.link.subscribe("tw.write.*");
+    // The servers know of the subscription when it brings something.
+    owner.link.publish("tw.write.own", Bytes::from("here"));
+    assert_eq!(&owner.message().payload[..], b"here");
+    for tag in 0..1_000 {
+        ask(&edge, 100 + tag, tag.to_string());
+    }
+    for tag in 0..1_000_u64 {
+        let request = owner.message();
+        assert_eq!(request.payload, tag.to_string().as_bytes(), "in order");
+        let reply = request.reply.unwrap();
+        assert!(owner.link.publish(&reply, request.payload.slice(..)));
+    }
+    for tag in 0..1_000_u64 {
+        let Answer::Reply(reply) = edge.answer(100 + tag) else {
+            panic!("no reply to {tag}");
+        };
+        assert_eq!(reply, tag.to_string().as_bytes());
+    }
+    server.stop();
+    edge.find(|event| matches!(event, Event::Disconnected { .. }).then_some(()));
+    ask(&edge, 2, "no link".to_owned());
+    assert!(matches!(edge.answer(2), Answer::NotHeard));
+}
+
+#[test]
+fn a_stream_that_is_to_be_kept_stays_as_it_is() {
+    let Some(server) = Server::start("kept") else {
+        return;
+    };
+    let mut user = User::of(&server);
+    let kept = StreamSettings {
+        keeps_existing: true,
+        ..log()
+    };
+    user.link.make_stream(1, kept.clone());
+    assert!(matches!(user.answer(1), Answer::Made));
+    // With another subject, which the first one does not take.
+    let other = StreamSettings {
+        subjects: vec!["tw.other.>".to_owned()],
+        ..kept
+    };
+    user.link.make_stream(2, other);
+    assert!(matches!(user.answer(2), Answer::Made));
+    let answer = user.store(3, "tw.other.a", "", Expectation::None);
+    assert!(matches!(answer, Answer::NoStream), "{answer:?}");
+    let answer = user.store(4, "tw.log.a", "", Expectation::None);
+    assert!(matches!(answer, Answer::Stored { .. }), "{answer:?}");
 }

@@ -4,15 +4,15 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use tidewire_fanout::{ChangedNames, Matches, Post, Topic, TopicSource, lane_bits};
-use tidewire_keyspace::{Bare, Mount, MountWriter};
+use tidewire_fanout::{ChangedNames, HubWrites, Matches, Post, Topic, TopicSource, lane_bits};
+use tidewire_keyspace::{Bare, Mount, MountWrite, MountWriter};
 use tidewire_lane::{Endpoint, MailSender, TlsConnector, unix_ns};
 use tidewire_resp::Writer;
 
 use crate::name_requests::NameRequests;
 use crate::tags::{TagBoard, value_of};
 use crate::text;
-use crate::writing::{UNBLOCKED, WriteRequest};
+use crate::writing::{UNBLOCKED, Waiter, WriteRequest};
 
 /// Prefix of plant tags among the keys.
 pub const PLANT_PREFIX: &[u8] = b"mx:";
@@ -64,6 +64,8 @@ pub struct Plant {
     pub(crate) asked: NameRequests,
     /// Names of tags that have changed, if other hubs are told.
     pub(crate) shared: OnceLock<Arc<ChangedNames>>,
+    /// Where ends of other hubs' writes go, if it takes some.
+    pub(crate) hub_writes: OnceLock<Arc<HubWrites>>,
     /// The lane that owns the link.
     lane: usize,
     pub(crate) post: Arc<Post>,
@@ -120,6 +122,7 @@ impl Plant {
             board: TagBoard::new(options.tags_max, lane_bits(mail.lanes())),
             counters: PlantCounters::default(),
             shared: OnceLock::new(),
+            hub_writes: OnceLock::new(),
             asked: NameRequests::new(options.tags_max.min(ASKED_MAX)),
             // The last lane, because the first one has the most other work.
             lane: mail.lanes() - 1,
@@ -132,6 +135,17 @@ impl Plant {
     /// Returns the lane that owns the link.
     pub fn lane(&self) -> usize {
         self.lane
+    }
+
+    /// Has the link write to a tag; the writer hears of the end.
+    pub(crate) fn send_write(&self, writer: Waiter, name: &str, value: &[u8]) {
+        let request = WriteRequest {
+            writer,
+            name: name.into(),
+            text: value.to_vec(),
+        };
+        let mail = PlantMail::Write(Box::new(request));
+        self.mail.send(self.lane, mail);
     }
 
     /// Notes that a client wants a tag that is not on the board. The link requests it from the
@@ -264,18 +278,12 @@ impl Mount for Plant {
         self.board.channel(position, out)
     }
 
-    fn write(&self, key: &[u8], value: &[u8], writer: MountWriter) -> Option<&'static str> {
-        let name = name_of(key)?;
-        if value.len() > VALUE_BYTES_MAX {
+    fn write(&self, write: &MountWrite<'_>) -> Option<&'static str> {
+        let name = name_of(write.key)?;
+        if write.value.len() > VALUE_BYTES_MAX {
             return None;
         }
-        let request = WriteRequest {
-            writer,
-            name: name.into(),
-            text: value.to_vec(),
-        };
-        let mail = PlantMail::Write(Box::new(request));
-        self.mail.send(self.lane, mail);
+        self.send_write(Waiter::Client(write.writer), name, write.value);
         Some(UNBLOCKED)
     }
 

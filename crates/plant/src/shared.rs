@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidewire_fanout::{ChangedNames, SharedTags, TagParts, TagView, TagViews};
+use tidewire_fanout::{ChangedNames, HubWrites, SharedTags, TagParts, TagView, TagViews};
 use tidewire_lastvalue::TagStamp;
 use tidewire_mx::value::DataType;
 use tidewire_resp::Writer;
@@ -10,11 +10,13 @@ use tidewire_resp::Writer;
 use crate::plant::{Plant, is_name, name_of};
 use crate::tags::{Tag, value_of};
 use crate::text;
+use crate::writing::Waiter;
 
 impl Plant {
-    /// Has the names of changed tags noted from now on.
-    pub fn share_tags(&self, names: Arc<ChangedNames>) {
+    /// Has the names of changed tags noted from now on, and the ends of other hubs' writes told.
+    pub fn share_tags(&self, names: Arc<ChangedNames>, writes: Arc<HubWrites>) {
         let _ = self.shared.set(names);
+        let _ = self.hub_writes.set(writes);
     }
 
     /// Notes a change of a tag, for other hubs.
@@ -58,6 +60,14 @@ impl SharedTags for Plant {
             receive_time_ns: state.receive_time_ns,
             sequence: state.sequence,
         }));
+    }
+
+    fn write_tag(&self, number: u64, name: &[u8], value: &[u8]) -> bool {
+        let Some(name) = name_of(name) else {
+            return false;
+        };
+        self.send_write(Waiter::Hub(number), name, value);
+        true
     }
 }
 

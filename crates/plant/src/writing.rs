@@ -9,10 +9,19 @@ use tidewire_mx::status::Accepted;
 
 use crate::plant::{Plant, PlantCounters, PlantMail};
 
-/// A client's request to write to a tag.
+/// What waits for the end of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiter {
+    /// A client of this hub.
+    Client(MountWriter),
+    /// Another hub, by the number of its request.
+    Hub(u64),
+}
+
+/// A request to write to a tag.
 #[derive(Debug)]
 pub struct WriteRequest {
-    pub(crate) writer: MountWriter,
+    pub(crate) writer: Waiter,
     /// The name without the prefix.
     pub(crate) name: Box<str>,
     pub(crate) text: Vec<u8>,
@@ -21,14 +30,14 @@ pub struct WriteRequest {
 /// Writes that have not ended.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
-    sent: HashMap<WriteId, MountWriter, RandomState>,
+    sent: HashMap<WriteId, Waiter, RandomState>,
     /// Writes that wait for the tag's type, with their deadlines; oldest first.
     waiting: Vec<(u64, WriteRequest)>,
 }
 
 impl Writes {
     /// Notes that a write was sent to the plant.
-    pub(crate) fn sent(&mut self, plant: &Plant, write: WriteId, writer: MountWriter) {
+    pub(crate) fn sent(&mut self, plant: &Plant, write: WriteId, writer: Waiter) {
         PlantCounters::add(&plant.counters.writes_waiting, 1);
         let other = self.sent.insert(write, writer);
         debug_assert!(other.is_none(), "the session gives a number out once");
@@ -95,7 +104,7 @@ impl Writes {
 }
 
 /// Ends a write that was not sent.
-pub(crate) fn not_sent(plant: &Plant, writer: MountWriter, text: String) {
+pub(crate) fn not_sent(plant: &Plant, writer: Waiter, text: String) {
     PlantCounters::add(&plant.counters.writes_not_sent, 1);
     tell(plant, writer, Err(text));
 }
@@ -130,7 +139,16 @@ fn failure_text(plant: &Plant, failure: &WriteFailure) -> String {
     }
 }
 
-fn tell(plant: &Plant, writer: MountWriter, result: Result<(), String>) {
+fn tell(plant: &Plant, writer: Waiter, result: Result<(), String>) {
+    let writer = match writer {
+        Waiter::Client(writer) => writer,
+        Waiter::Hub(number) => {
+            if let Some(writes) = plant.hub_writes.get() {
+                writes.end(number, result);
+            }
+            return;
+        }
+    };
     debug_assert!(
         writer.lane < plant.mail.lanes(),
         "a writer waits on a lane that there is"

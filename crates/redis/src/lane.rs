@@ -1,6 +1,7 @@
 //! The Redis server on one lane: its clients, and what happens each turn.
 
 mod holding;
+mod hub_writes;
 mod parking;
 
 use std::sync::Arc;
@@ -50,6 +51,7 @@ pub struct RedisLane {
     invalid_bytes: usize,
     unsent_bytes: usize,
     holding: holding::Holding,
+    hub_writes: hub_writes::HubWrites,
     /// Connections that were parked go on in this turn or the next.
     has_resumed: bool,
 }
@@ -73,6 +75,7 @@ impl RedisLane {
             invalid_bytes: 0,
             unsent_bytes: 0,
             holding: holding::Holding::default(),
+            hub_writes: hub_writes::HubWrites::default(),
             has_resumed: false,
             server,
         }
@@ -229,6 +232,8 @@ impl RedisLane {
                     session.denied(server, context, &text);
                 }
             }
+            RedisMail::WriteOwn(write) => self.hub_writes.push(*write),
+            RedisMail::MountWritten(writer, result) => self.mount_written(context, writer, &result),
             RedisMail::Unpaused => self.resume_postponed(context),
             RedisMail::ScriptOver => {
                 if !self.enter(context) {
@@ -344,6 +349,7 @@ impl RedisLane {
         if self.server.make_room(context) == Room::Clearing {
             deadline_ns = Some(context.now_ns());
         }
+        deadline_ns = earlier(deadline_ns, self.write_for_hubs(context));
         deadline_ns = earlier(deadline_ns, self.end_waits(context));
         deadline_ns = earlier(deadline_ns, self.expire_keys(context));
         if self.server.attention.has(Obstacles::TRACKED) {
@@ -361,6 +367,7 @@ impl RedisLane {
         server.durability.before_replies(server, self.lane);
         drop(permit);
         self.settle_log(context);
+        let deadline_ns = earlier(deadline_ns, self.settle_hub_writes(context));
         let deadline_ns = earlier(deadline_ns, self.settle_users(context));
         let commands = std::mem::take(&mut self.sessions.turn_commands);
         let turns = &self.server.turns[self.lane];

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tidewire_fanout::OwnWrite;
+use tidewire_keyspace::MountWriter;
 use tidewire_lane::{ConnectionId, Listener};
 
 use crate::tracked_clients::Invalid;
@@ -37,6 +39,11 @@ pub enum RedisMail {
         /// Which permission is missing.
         text: String,
     },
+    /// Another hub writes to a live key of this one.
+    WriteOwn(Box<OwnWrite>),
+    /// The end of a client's write to a topic of another hub, with the client's error if there is
+    /// one.
+    MountWritten(MountWriter, Result<(), String>),
     /// CLIENT UNPAUSE.
     Unpaused,
     /// All functions were deleted: each lane drops its Lua state for them.

@@ -18,7 +18,7 @@ mod work;
 pub use work::QuorumThread;
 
 pub(crate) use lanes::LaneQuorum;
-pub(crate) use state::Quorum;
+pub(crate) use state::{Acknowledged, Quorum, QuorumMark};
 
 #[cfg(loom)]
 use absent::{Inbox, Settings};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
-use tidewire_fanout::{ChangedNames, Post, Topics, bits};
+use tidewire_fanout::{ChangedNames, HubWrites, Post, Topics, bits};
 use tidewire_keyspace::{Audience, Command, Flags, Keyspace, Mount, Options};
 use tidewire_lane::{ConnectionId, Context, LaneCounters, MailSender, Peer, unix_ns};
 use tidewire_resp::Writer;
@@ -161,6 +161,8 @@ pub struct Server {
     pub(crate) mail: MailSender<RedisMail>,
     /// Names of live keys that have changed, if other hubs are told.
     pub(crate) shared: OnceLock<Arc<ChangedNames>>,
+    /// Where the ends of other hubs' writes go, if there are other hubs.
+    pub(crate) hub_writes: OnceLock<Arc<HubWrites>>,
     house: OnceLock<Weak<dyn House>>,
 }
 
@@ -243,6 +245,7 @@ impl Server {
             live_version: AtomicU64::new(0),
             mail,
             shared: OnceLock::new(),
+            hub_writes: OnceLock::new(),
             house: OnceLock::new(),
             config,
         })

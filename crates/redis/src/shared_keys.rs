@@ -3,17 +3,21 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_fanout::{ChangedNames, GONE, Origin, Publication, SharedKeys};
+use tidewire_fanout::{ChangedNames, GONE, HubWrites, Origin, OwnWrite, Publication, SharedKeys};
+use tidewire_keyspace::MountWriter;
 use tidewire_lane::unix_ms;
 
 use crate::attention::Obstacles;
 use crate::live::{has_form, write_value};
+use crate::mail::RedisMail;
 use crate::server::Server;
 
 impl Server {
-    /// Has the names of changed live keys noted from now on.
-    pub fn share_keys(&self, names: Arc<ChangedNames>) {
+    /// Has the names of changed live keys noted from now on, and the ends of other hubs' writes
+    /// told.
+    pub fn share_keys(&self, names: Arc<ChangedNames>, writes: Arc<HubWrites>) {
         let _ = self.shared.set(names);
+        let _ = self.hub_writes.set(writes);
     }
 
     /// Notes a change of a live key, for other hubs.
@@ -105,5 +109,16 @@ impl SharedKeys for Server {
                 self.publish_remote(name, is_stored);
             }
         });
+    }
+
+    fn tell_writer(&self, writer: MountWriter, result: Result<(), String>) {
+        let mail = RedisMail::MountWritten(writer, result);
+        self.mail.send(writer.lane, mail);
+    }
+
+    fn write_own(&self, write: OwnWrite) {
+        // One lane has all, so that their order stays; the first one has the most other work.
+        let lane = self.mail.lanes() - 1;
+        self.mail.send(lane, RedisMail::WriteOwn(Box::new(write)));
     }
 }

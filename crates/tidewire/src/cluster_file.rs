@@ -13,6 +13,7 @@ use crate::failure::Failure;
 
 mod login;
 mod relay;
+mod writes;
 
 use login::Login;
 use relay::RelayFile;
@@ -39,6 +40,11 @@ struct File {
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
     relay: Vec<RelayFile>,
+    writes: Option<String>,
+    write_seconds: Option<u64>,
+    audit: Option<String>,
+    audit_days: Option<u64>,
+    audit_megabytes: Option<u64>,
     durability: Option<String>,
     keys: Option<String>,
     keys_address: Option<String>,
@@ -132,6 +138,7 @@ fn cluster(file: &File, place: &FilePlace) -> Result<ClusterConfig, Failure> {
         },
         hub,
         relays: Vec::new(),
+        writes: writes::writes(file, place)?,
     };
     config.relays = relay::relays(&file.relay, &config, place)?;
     Ok(config)
@@ -198,6 +205,7 @@ const SNAPSHOT_MEGABYTES: u64 = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidewire_market::AuditMode;
 
     fn parsed(text: &str) -> Result<ClusterConfig, String> {
         let name = format!(
@@ -224,6 +232,28 @@ mod tests {
     }
 
     #[test]
+    fn writes_are_taken_only_if_the_file_says_so() {
+        let base = "cluster = 'desk'\nhub = 'a'\nservers = ['nats://127.0.0.1:4222']\n";
+        let usual = parsed(base).unwrap().writes;
+        assert!(!usual.are_taken);
+        assert_eq!((usual.timeout.as_secs(), usual.audit), (15, AuditMode::On));
+        let text = format!(
+            "{base}share = ['mx:*']\nwrites = 'on'\nwrite-seconds = 3\naudit = 'required'\n\
+             audit-days = 2\naudit-megabytes = 5\n"
+        );
+        let writes = parsed(&text).unwrap().writes;
+        assert!(writes.are_taken);
+        assert_eq!(
+            (writes.timeout.as_secs(), writes.audit),
+            (3, AuditMode::Required)
+        );
+        assert_eq!(
+            (writes.audit_age.as_secs(), writes.audit_bytes),
+            (172_800, 5 << 20)
+        );
+    }
+
+    #[test]
     fn faults_name_the_line_and_what_is_expected() {
         let base = "cluster = 'desk'\nhub = 'a'\nservers = ['nats://127.0.0.1:4222']\n";
         let cases = [
@@ -242,6 +272,9 @@ mod tests {
                 "\"quorum\" or \"local\"",
             ),
             (&format!("{base}keys = 'x'"), "needs durability"),
+            (&format!("{base}writes = 'on'"), "it needs share"),
+            (&format!("{base}writes = 'yes'"), "\"on\" or \"off\""),
+            (&format!("{base}audit = 'must'"), "\"required\""),
             (&format!("{base}tls-cert = 'x'"), "tls-key is needed"),
             (&format!("{base}user = 'x'"), "password-file is needed"),
             (&format!("{base}user = 'x'\nnkey = 'y'"), "only one of"),

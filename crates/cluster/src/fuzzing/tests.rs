@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::frame::FrameFlags;
+use crate::writes::WriteOutcome;
 use tidewire_feed::wire::{
     Definition, Deletion, Flags, LastValue, Message, Name, PacketWriter, TopicKind, TopicPart,
     TopicStamp, Trade, snapshot_position,
@@ -187,6 +188,79 @@ fn frames_of_the_corpus_never_panic() {
         }
     }
     assert!(read >= 8, "only {read} files");
+}
+
+fn write_files() -> Vec<(&'static str, Vec<u8>)> {
+    let id = |number| WriteId {
+        epoch: 1,
+        session: 1,
+        number,
+    };
+    let request = |number, value| {
+        WriteRequest {
+            id: id(number),
+            ticket: 1,
+            name: b"mx:Tank1.Setpoint",
+            user: b"default",
+            address: b"127.0.0.1:5000",
+            value,
+        }
+        .encode()
+    };
+    let answer = |number, outcome, text| {
+        WriteAnswer {
+            id: id(number),
+            ticket: 1,
+            outcome,
+            text,
+        }
+        .encode()
+    };
+    let unknown = "UNKNOWN no completion came within 10000 ms";
+    let mut cut = request(1, b"21.5");
+    cut[44] = 9;
+    vec![
+        ("request", lengths_before(&[request(1, b"21.5")])),
+        (
+            "repeated",
+            lengths_before(&[request(2, b"1"), request(2, b"1"), request(1, b"")]),
+        ),
+        (
+            "answers",
+            lengths_before(&[
+                answer(1, WriteOutcome::Done, ""),
+                answer(2, WriteOutcome::Refused, "REFUSED x"),
+                answer(3, WriteOutcome::Unknown, unknown),
+                answer(4, WriteOutcome::Again, ""),
+            ]),
+        ),
+        ("wrong_length", lengths_before(&[cut])),
+        ("empty", Vec::new()),
+        ("no_message", lengths_before(&[vec![b'x'; 60]])),
+    ]
+}
+
+/// Set TIDEWIRE_WRITE_CORPUS to write the files again, as after a change of the layout.
+#[test]
+fn the_corpus_of_writes_is_what_the_layout_says_and_never_panics() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/write_frame");
+    for (name, bytes) in write_files() {
+        let path = folder.join(name);
+        if std::env::var_os("TIDEWIRE_WRITE_CORPUS").is_some() {
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(&path, &bytes).unwrap();
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "{name}");
+        fuzz_write_frame(&bytes);
+        (0..bytes.len()).for_each(|length| fuzz_write_frame(&bytes[..length]));
+        for index in 0..bytes.len() {
+            for change in [1, 0x80, 0xff] {
+                let mut changed = bytes.clone();
+                changed[index] ^= change;
+                fuzz_write_frame(&changed);
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Counters of the hub's place in a cluster; shown only by a hub that is in one.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidewire_fanout::WriteCounters;
 use tidewire_redis::registry::line;
 
 use super::HubCounter;
@@ -33,6 +36,10 @@ pub(super) const CLUSTER: &[HubCounter] = &[
         }
         for (name, text) in look.shared.iter().flat_map(|shared| shared.board.lines()) {
             line(out, &name, text);
+        }
+        if let Some(writes) = look.shared.as_ref().map(|shared| &shared.writes.counters) {
+            line(out, "cluster_writes", asked_line(writes));
+            line(out, "cluster_writes_taken", taken_line(writes));
         }
     }),
     HubCounter::flag("cluster_linked", |look| look.market.cluster.get().is_linked)
@@ -83,6 +90,46 @@ pub(super) const CLUSTER: &[HubCounter] = &[
     .counter(1577, "cluster_relay_bytes_out_total")
     .help("Bytes that relays have published.")
     .when(is_in_cluster),
+    HubCounter::count("cluster_writes_done", |look| writes(look, |all| all.asked.get()[0]))
+        .counter(1578, "cluster_writes_done_total")
+        .help("Writes of clients to topics of other hubs that are done.")
+        .when(is_in_cluster),
+    HubCounter::count("cluster_writes_refused", |look| {
+        writes(look, |all| all.asked.get()[1])
+    })
+    .counter(1579, "cluster_writes_refused_total")
+    .help("Writes of clients to topics of other hubs that wrote nothing.")
+    .when(is_in_cluster),
+    HubCounter::count("cluster_writes_unknown", |look| {
+        writes(look, |all| all.asked.get()[2])
+    })
+    .counter(1580, "cluster_writes_unknown_total")
+    .help("Writes of clients to topics of other hubs whose end is unknown.")
+    .when(is_in_cluster),
+    HubCounter::count("cluster_writes_taken_done", |look| {
+        writes(look, |all| all.taken.get()[0])
+    })
+    .counter(1581, "cluster_writes_taken_done_total")
+    .help("Writes of other hubs to topics of this one that are done.")
+    .when(is_in_cluster),
+    HubCounter::count("cluster_writes_taken_refused", |look| {
+        writes(look, |all| all.taken.get()[1])
+    })
+    .counter(1582, "cluster_writes_taken_refused_total")
+    .help("Writes of other hubs to topics of this one that wrote nothing.")
+    .when(is_in_cluster),
+    HubCounter::count("cluster_writes_taken_unknown", |look| {
+        writes(look, |all| all.taken.get()[2])
+    })
+    .counter(1583, "cluster_writes_taken_unknown_total")
+    .help("Writes of other hubs to topics of this one whose end is unknown.")
+    .when(is_in_cluster),
+    HubCounter::count("cluster_writes_unaudited", |look| {
+        writes(look, |all| all.unaudited.load(Ordering::Relaxed))
+    })
+    .counter(1584, "cluster_writes_unaudited_total")
+    .help("Writes of other hubs that are missing in the audit stream.")
+    .when(is_in_cluster),
 ];
 
 /// Sources that have a line.
@@ -90,6 +137,31 @@ const SOURCE_LINES_MAX: usize = 64;
 
 fn is_in_cluster(look: &HubLook<'_>) -> bool {
     look.market.config.cluster.is_some()
+}
+
+fn writes(look: &HubLook<'_>, figure: impl Fn(&WriteCounters) -> u64) -> u64 {
+    let shared = look.shared.as_ref();
+    shared.map_or(0, |shared| figure(&shared.writes.counters))
+}
+
+fn asked_line(all: &WriteCounters) -> String {
+    let [done, refused, unknown] = all.asked.get();
+    let waiting = all.asked_waiting.load(Ordering::Relaxed);
+    format!("done={done},refused={refused},unknown={unknown},waiting={waiting}")
+}
+
+fn taken_line(all: &WriteCounters) -> String {
+    let [done, refused, unknown] = all.taken.get();
+    let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    format!(
+        "done={done},refused={refused},unknown={unknown},waiting={},repeated={},unreadable={},\
+         audited={},unaudited={}",
+        of(&all.taken_waiting),
+        of(&all.repeated),
+        of(&all.unreadable),
+        of(&all.audited),
+        of(&all.unaudited),
+    )
 }
 
 fn own(look: &HubLook<'_>, figure: impl Fn(&tidewire_market::OwnSource) -> u64) -> u64 {

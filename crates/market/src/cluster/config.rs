@@ -33,6 +33,47 @@ pub struct ClusterConfig {
     pub log_bytes: u64,
     /// Sources that it publishes again for other sites.
     pub relays: Vec<RelayConfig>,
+    /// Writes to topics of other hubs.
+    pub writes: WriteConfig,
+}
+
+/// Writes between hubs.
+#[derive(Clone, Debug)]
+pub struct WriteConfig {
+    /// Whether other hubs may write to the live keys and tags of this one.
+    pub are_taken: bool,
+    /// How long a client of this hub waits for the answer of another one.
+    pub timeout: Duration,
+    /// Whether the writes that this hub takes are noted in the audit stream.
+    pub audit: AuditMode,
+    /// How long the audit stream keeps lines, if this hub makes it.
+    pub audit_age: Duration,
+    /// Bytes that it keeps, if this hub makes it.
+    pub audit_bytes: u64,
+}
+
+/// Whether writes are noted in the audit stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AuditMode {
+    /// They are not.
+    Off,
+    /// A line for each. A write goes on if the stream cannot be written.
+    #[default]
+    On,
+    /// A line before each and one after it. A write whose first line cannot be stored is refused.
+    Required,
+}
+
+impl Default for WriteConfig {
+    fn default() -> Self {
+        Self {
+            are_taken: false,
+            timeout: Duration::from_secs(15),
+            audit: AuditMode::On,
+            audit_age: Duration::from_secs(365 * 86_400),
+            audit_bytes: 1 << 30,
+        }
+    }
 }
 
 impl ClusterConfig {

@@ -121,6 +121,12 @@ impl Outgoing {
         self.owner.is_some()
     }
 
+    /// Returns the reign of this hub at this moment, if it owns the source.
+    pub(super) fn reign(&self, now_ns: u64) -> Option<u64> {
+        self.owner.as_ref()?;
+        self.lease.epoch(now_ns)
+    }
+
     /// Returns the bytes of all frames that were published.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes

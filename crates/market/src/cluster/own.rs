@@ -169,6 +169,7 @@ mod tests {
             replicas: 1,
             log_age: std::time::Duration::from_secs(60),
             log_bytes: 1 << 20,
+            writes: crate::cluster::WriteConfig::default(),
         };
         Market::of_one_lane(MarketConfig {
             cluster: Some(cluster),

@@ -295,6 +295,7 @@ impl Work {
                     outgoing.lost_connection();
                 }
             }
+            Event::Denied { .. } => {}
             Event::Message(message) => {
                 if let Some(outgoing) = &mut self.outgoing {
                     outgoing.hear(&message, now_ns);

@@ -33,6 +33,12 @@ pub(super) enum Request {
     RemoteLog(String, u64),
     /// Where its log ends.
     RemoteLogEnd(String, u64),
+    /// A write to a topic of another hub, by its number.
+    Write(u64),
+    /// The audit stream.
+    AuditStream,
+    /// A line of the audit, by its number.
+    AuditLine(u64),
 }
 
 /// Requests by their tags.

@@ -137,6 +137,45 @@ pub(super) fn received_topics(cluster: &ClusterName) -> [String; 3] {
     ]
 }
 
+/// Returns the subject of requests of the hub `edge` to write a topic of `owner`. It names both:
+/// which hub may write whose topics is a right of NATS.
+pub(super) fn write(cluster: &ClusterName, owner: &str, edge: &str) -> String {
+    format!("tw.{cluster}.write.{HUB_MARK}{owner}.{edge}")
+}
+
+/// Returns the hub that asks for a write, by the subject of its request.
+pub(super) fn parse_write(subject: &str) -> Option<&str> {
+    parts_of_write(subject).map(|(_, edge)| edge)
+}
+
+/// Returns the hub that is asked for a write, by the subject of the request.
+pub(super) fn owner_of_write(subject: &str) -> Option<&str> {
+    parts_of_write(subject)?.0.strip_prefix(HUB_MARK)
+}
+
+fn parts_of_write(subject: &str) -> Option<(&str, &str)> {
+    let mut parts = subject.split('.');
+    let (tw, _cluster) = (parts.next()?, parts.next()?);
+    let (kind, owner, edge) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_write = (tw, kind, parts.next()) == ("tw", "write", None);
+    is_write.then_some((owner, edge))
+}
+
+/// Returns the subject of a hub's lines of the audit.
+pub(super) fn audit(cluster: &ClusterName, hub: &str) -> String {
+    format!("tw.{cluster}.audit.{HUB_MARK}{hub}")
+}
+
+/// Returns the pattern of the audit's subjects.
+pub(super) fn audits(cluster: &ClusterName) -> String {
+    format!("tw.{cluster}.audit.>")
+}
+
+/// Returns the name of the audit stream.
+pub(super) fn audit_stream(cluster: &ClusterName) -> String {
+    format!("TW_{cluster}_AUDIT")
+}
+
 /// Returns what a subject is about, and the source; `None` for a subject of another kind.
 pub(super) fn parse(subject: &str) -> Option<(Kind, &str)> {
     let mut parts = subject.split('.');
@@ -192,6 +231,24 @@ mod tests {
             "@a".parse::<ClusterName>().is_err(),
             "no source is called so"
         );
+    }
+
+    #[test]
+    fn a_request_to_write_names_both_hubs() {
+        let cluster: ClusterName = "desk".parse().unwrap();
+        let subject = write(&cluster, "a", "b");
+        assert_eq!(subject, "tw.desk.write.@a.b");
+        assert_eq!(parse_write(&subject), Some("b"));
+        assert_eq!(owner_of_write(&subject), Some("a"));
+        assert_eq!(parse(&subject), None);
+        for other in [
+            "tw.desk.log.@a.1",
+            "tw.desk.write.@a",
+            "tw.desk.write.@a.b.c",
+        ] {
+            assert_eq!(parse_write(other), None, "{other}");
+        }
+        assert_eq!(audit(&cluster, "a"), "tw.desk.audit.@a");
     }
 
     #[test]

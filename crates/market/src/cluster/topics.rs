@@ -6,29 +6,35 @@
 //! ```text
 //!  lanes ─ names ─▶ Own (OwnTopics, Outgoing) ─▶ Link ─▶ NATS
 //!  keys, publications ◀─ Remote (Follower, TopicClient) ◀─ Inbox ◀─ NATS
+//!  a client's SET ─ HubWrites ─▶ Asking ─▶ NATS ─▶ Taking ─▶ plant or keys, and the audit
 //! ```
 
+mod asking;
+mod audit;
 mod own;
 mod remote;
+mod taking;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tidewire_cluster::Times;
-use tidewire_fanout::{ChangedNames, SharedKeys, SharedTags, TagViews};
+use tidewire_fanout::{ChangedNames, HubWrites, SharedKeys, SharedTags, TagViews};
 use tidewire_lane::unix_ns;
-use tidewire_nats::{Event, Inbox, Link};
+use tidewire_nats::{Answer, Event, Inbox, Link, Message};
 use tracing::{info, warn};
 
 use super::config::ClusterConfig;
 use super::requests::{Request, Requests};
-use super::subjects::{HUB_MARK, parse, received_topics};
+use super::subjects::{HUB_MARK, parse, parse_write, received_topics};
 use super::thread::LinkThread;
 use super::{SHOW_INTERVAL, WAIT_MAX};
 use crate::remote_board::RemoteBoard;
+use asking::Asking;
 use own::Own;
 use remote::Remote;
+use taking::Taking;
 
 /// What the thread needs of the hub.
 #[derive(Clone, Debug)]
@@ -41,6 +47,8 @@ pub struct SharedTopics {
     pub views: Arc<dyn TagViews>,
     /// Names of keys and tags that have changed.
     pub names: Arc<ChangedNames>,
+    /// Writes between hubs.
+    pub writes: Arc<HubWrites>,
     /// Topics of other hubs.
     pub board: Arc<RemoteBoard>,
 }
@@ -65,6 +73,8 @@ impl TopicsCluster {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let waker = inbox.clone();
         shared.names.set_waker(move || waker.wake());
+        let waker = inbox.clone();
+        shared.writes.set_waker(move || waker.wake());
         let mut work = Work::new(shared, config, link, inbox.clone(), is_stopped.clone());
         let thread = LinkThread::start("topics", inbox, is_stopped, move || work.run())
             .map_err(|error| format!("cannot start the thread of shared topics: {error}"))?;
@@ -84,6 +94,9 @@ struct Work {
     own_name: String,
     own: Option<Own>,
     remote: Remote,
+    asking: Asking,
+    /// Writes of other hubs, if this one takes them.
+    taking: Option<Taking>,
     is_open: bool,
     is_linked: bool,
     shown: Instant,
@@ -105,9 +118,16 @@ impl Work {
         if let Some(own) = &own {
             own.outgoing.subscribe(&link);
         }
+        let takes = own.is_some() && config.writes.are_taken;
+        let taking = takes.then(|| Taking::new(config, shared.clone()));
+        if let Some(taking) = &taking {
+            link.subscribe(&taking.subject());
+        }
         Self {
             shared: shared.clone(),
             remote: Remote::new(config, shared.clone()),
+            asking: Asking::new(config, shared.clone()),
+            taking,
             link,
             inbox,
             is_stopped,
@@ -155,12 +175,17 @@ impl Work {
         if more {
             return Duration::ZERO;
         }
-        let mut due_ns = self.remote.deadline_ns();
+        let mut due_ns = self.remote.deadline_ns().min(self.asking.deadline_ns());
         // Without a link nothing is due: it would be due again and again.
         if let Some(own) = &self.own
             && self.is_linked
         {
             due_ns = due_ns.min(own.deadline_ns());
+        }
+        if let Some(taking) = &self.taking
+            && self.is_linked
+        {
+            due_ns = due_ns.min(taking.deadline_ns());
         }
         if self.is_open && !self.shared.names.is_empty() {
             due_ns = due_ns.min(self.own.as_ref().map_or(0, Own::due_ns));
@@ -191,7 +216,22 @@ impl Work {
         }
         let link = (&self.link, &mut self.requests);
         self.remote.turn(is_open, link, times.now_ns);
+        self.turn_writes(times.now_ns);
         more
+    }
+
+    fn turn_writes(&mut self, now_ns: u64) {
+        for hub in self.remote.take_lost() {
+            self.asking.lost(&hub);
+        }
+        let remote = (&self.remote, self.is_linked);
+        let link = (&self.link, &mut self.requests);
+        self.asking.turn(remote, link, now_ns);
+        if let Some(taking) = &mut self.taking
+            && self.is_linked
+        {
+            taking.turn((&self.link, &mut self.requests), now_ns);
+        }
     }
 
     /// The keys are complete and this hub's own, or are so no more.
@@ -231,37 +271,65 @@ impl Work {
                 if std::mem::take(&mut self.is_linked) {
                     warn!(%reason, "the link to NATS for topics is lost; reconnecting");
                     self.remote.disconnected();
+                    self.asking.disconnected();
                     if let Some(own) = &mut self.own {
                         own.outgoing.lost_connection();
                     }
                 }
             }
-            Event::Message(message) => {
-                let own = self.own.as_mut();
-                if own.is_some_and(|own| own.outgoing.hear(&message, now_ns)) {
-                    return;
-                }
-                if let Some((kind, source)) = parse(&message.subject)
-                    && source != self.own_name
-                {
-                    self.remote.message(kind, source, &message, now_ns);
+            Event::Denied { subject } => self.asking.denied(&subject),
+            Event::Message(message) => self.message(&message, now_ns),
+            Event::Answer { tag, answer } => {
+                if let Some(request) = self.requests.close(tag) {
+                    self.answered(request, answer, now_ns);
                 }
             }
-            Event::Answer { tag, answer } => {
-                let Some(request) = self.requests.close(tag) else {
-                    return;
-                };
-                let link = (&self.link, &mut self.requests);
-                match (&request, &mut self.own) {
-                    (
-                        Request::RemoteHead(..)
-                        | Request::RemotePages(..)
-                        | Request::RemoteLog(..)
-                        | Request::RemoteLogEnd(..),
-                        _,
-                    ) => self.remote.answered(&request, answer, link, now_ns),
-                    (_, Some(own)) => own.outgoing.answered(request, answer, now_ns),
-                    (_, None) => {}
+        }
+    }
+
+    fn message(&mut self, message: &Message, now_ns: u64) {
+        let own = self.own.as_mut();
+        if own.is_some_and(|own| own.outgoing.hear(message, now_ns)) {
+            return;
+        }
+        match parse(&message.subject) {
+            Some((_, source)) if source == self.own_name => {}
+            Some((kind, source)) => self.remote.message(kind, source, message, now_ns),
+            None => {
+                let edge = parse_write(&message.subject);
+                let sides = (edge, &mut self.taking, &self.own);
+                if let (Some(edge), Some(taking), Some(own)) = sides {
+                    let link = (&self.link, &mut self.requests);
+                    taking.request(own, edge, message, link, now_ns);
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, request: Request, answer: Answer, now_ns: u64) {
+        let link = (&self.link, &mut self.requests);
+        match request {
+            Request::RemoteHead(..)
+            | Request::RemotePages(..)
+            | Request::RemoteLog(..)
+            | Request::RemoteLogEnd(..) => self.remote.answered(&request, answer, link, now_ns),
+            Request::Write(number) => {
+                let remote = (&self.remote, self.is_linked);
+                self.asking.answered(number, answer, remote, link, now_ns);
+            }
+            Request::AuditStream => {
+                if let Some(taking) = &mut self.taking {
+                    taking.audit_stream_made(&answer, now_ns);
+                }
+            }
+            Request::AuditLine(line) => {
+                if let (Some(taking), Some(own)) = (&mut self.taking, &self.own) {
+                    taking.audited(own, line, &answer, now_ns);
+                }
+            }
+            request => {
+                if let Some(own) = &mut self.own {
+                    own.outgoing.answered(request, answer, now_ns);
                 }
             }
         }

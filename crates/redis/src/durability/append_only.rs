@@ -129,6 +129,16 @@ impl AppendOnly {
         self.look(server)
     }
 
+    /// Returns what must be written for everything so far to be safe; `None` without a file.
+    pub(crate) fn mark(&self, server: &Server) -> Option<FileMark> {
+        self.is_writing().then(|| FileMark(log_of(server).end()))
+    }
+
+    /// Returns whether a reply to a change before the mark may leave.
+    pub(crate) fn has(&self, server: &Server, mark: FileMark) -> bool {
+        !self.is_writing() || self.look(server).0 >= mark.0
+    }
+
     fn look(&self, server: &Server) -> (u64, Hold) {
         let end = log_of(server).end();
         let written = self.written.load(Ordering::SeqCst);
@@ -525,6 +535,10 @@ impl Durability {
         self.log.is_suspended.load(Ordering::Acquire)
     }
 }
+
+/// A place in the changes for the append-only file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileMark(u64);
 
 pub(super) fn log_of(server: &Server) -> &Log {
     server.keyspace.propagation().log(Audience::File)

@@ -18,6 +18,7 @@ mod writing;
 use std::path::PathBuf;
 
 use crate::durability::log_files::SavePoints;
+pub(crate) use append_only::FileMark;
 pub(crate) use loading::load_slowly;
 pub(crate) use saving::dawdle;
 pub use state::Durability;

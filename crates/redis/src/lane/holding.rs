@@ -49,7 +49,9 @@ impl RedisLane {
             }
             return self.take_again(context);
         }
-        let waits = context.is_holding() || !self.holding.put_off.is_empty();
+        let waits = context.is_holding()
+            || !self.holding.put_off.is_empty()
+            || self.hub_writes.is_holding();
         let (durable, hold) = log.settle(&self.server, self.lane, waits);
         if context.is_holding() {
             context.let_leave(Gate::Log, durable);

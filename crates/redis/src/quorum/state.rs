@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 use parking_lot::Mutex;
 use tidewire_cluster::keys::KeysFigures;
 use tidewire_fanout::bits;
+use tidewire_lane::monotonic_ns;
 
 use super::Inbox;
 use crate::attention::Obstacles;
@@ -81,6 +82,22 @@ pub(super) struct ShownQuorum {
     pub(super) last_error: String,
 }
 
+/// A place in the log, between two times that held replies were given up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QuorumMark {
+    end: u64,
+    cuts: u64,
+}
+
+/// Whether the stream has something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acknowledged {
+    Yes,
+    NotYet,
+    /// It may have it, or not, and this hub will not know.
+    GivenUp,
+}
+
 impl Quorum {
     pub(crate) fn new(is_on: bool) -> Self {
         let mode = if is_on { Mode::Loading } else { Mode::Off };
@@ -127,6 +144,34 @@ impl Quorum {
         match self.is_on() {
             true => self.durable.load(Ordering::Acquire),
             false => u64::MAX,
+        }
+    }
+
+    /// Returns what the stream must have for everything so far to be acknowledged; `None` if no
+    /// quorum is asked for. An error says that this hub may not answer as the primary any more.
+    pub(crate) fn mark(&self, server: &Server) -> Result<Option<QuorumMark>, ()> {
+        if !self.is_on() {
+            return Ok(None);
+        }
+        let cuts = self.cuts.load(Ordering::SeqCst);
+        let until_ns = self.serves_until_ns.load(Ordering::SeqCst);
+        if self.mode() != Mode::Primary || monotonic_ns() >= until_ns {
+            return Err(());
+        }
+        let end = server.replication.log_end(server);
+        Ok(Some(QuorumMark { end, cuts }))
+    }
+
+    /// Returns whether the stream has everything before the mark.
+    pub(crate) fn has(&self, mark: QuorumMark) -> Acknowledged {
+        // Before the look at the cuts: after a cut the numbers begin again.
+        let durable = self.durable.load(Ordering::SeqCst);
+        if self.cuts.load(Ordering::SeqCst) != mark.cuts {
+            return Acknowledged::GivenUp;
+        }
+        match durable >= mark.end {
+            true => Acknowledged::Yes,
+            false => Acknowledged::NotYet,
         }
     }
 

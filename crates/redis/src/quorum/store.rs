@@ -54,7 +54,7 @@ impl Store {
                 Event::Connected => self.is_linked = true,
                 Event::Disconnected { .. } => self.is_linked = false,
                 Event::Answer { tag, answer } => _ = self.answers.insert(tag, answer),
-                Event::Message(_) => {}
+                Event::Message(_) | Event::Denied { .. } => {}
             }
         }
         Ok(())

@@ -390,7 +390,7 @@ impl Work {
                     warn!(%reason, "keys: the link to NATS is lost; reconnecting");
                 }
             }
-            Event::Message(_) => {}
+            Event::Message(_) | Event::Denied { .. } => {}
             Event::Answer { tag, answer } => {
                 if let Some(request) = self.requests.remove(&tag) {
                     self.answer(request, &answer, now_ns);

@@ -1,6 +1,6 @@
 //! SET of a mounted key: the client waits for the answer of the live source.
 
-use tidewire_keyspace::{Command, MountWriter};
+use tidewire_keyspace::{Command, MountWrite, MountWriter};
 use tidewire_lane::Context;
 
 use super::blocking::{Stop, TimeoutReply};
@@ -57,9 +57,15 @@ impl State {
             client: self.client.id,
             token,
         };
-        let (key, value) = (&call.arguments[1], &call.arguments[2]);
+        let write = MountWrite {
+            key: &call.arguments[1],
+            value: &call.arguments[2],
+            writer,
+            user: self.permit.user.name_bytes(),
+            address: &self.client.address,
+        };
         let keyspace = &call.server.keyspace;
-        let Some(unblocked) = keyspace.write_mounted(self.database, key, value, writer) else {
+        let Some(unblocked) = keyspace.write_mounted(self.database, &write) else {
             return false;
         };
         if let Some(out) = call.context.out(self.id) {

@@ -157,6 +157,16 @@ impl Own {
         }
     }
 
+    /// Returns the reign of this hub over its topics at this moment, if it has one.
+    pub(super) fn reign(&self, now_ns: u64) -> Option<u64> {
+        self.outgoing.reign(now_ns)
+    }
+
+    /// Returns what kind of topic it has under a name; `None` if it shares none.
+    pub(super) fn kind(&self, name: &[u8]) -> Option<TopicKind> {
+        self.topics.get(name).map(|(kind, _)| kind)
+    }
+
     /// Returns the line of INFO.
     pub(super) fn line(&self, now_ns: u64) -> String {
         format!(

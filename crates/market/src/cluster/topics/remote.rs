@@ -34,6 +34,8 @@ pub(super) struct Remote {
     is_full: bool,
     is_open: bool,
     left_out: u64,
+    /// Hubs that are not heard any more since the last look.
+    lost: Vec<Box<str>>,
 }
 
 /// Another hub.
@@ -62,6 +64,7 @@ impl Remote {
             is_full: false,
             is_open: false,
             left_out: 0,
+            lost: Vec::new(),
         }
     }
 
@@ -133,7 +136,24 @@ impl Remote {
             self.complete(&mut change);
             self.change(change);
         }
-        turned.iter().for_each(|hub| self.turned(hub));
+        for hub in &turned {
+            self.turned(hub);
+            if hub.is_stale.load(Ordering::Relaxed) {
+                self.lost.push(hub.name.clone());
+            }
+        }
+    }
+
+    /// Returns the hubs that are not heard any more since the last call.
+    pub(super) fn take_lost(&mut self) -> Vec<Box<str>> {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Returns the reign of a hub that is heard.
+    pub(super) fn reign(&self, hub: &str) -> Option<u64> {
+        let hub = self.hubs.get(&format!("{HUB_MARK}{hub}"))?;
+        let epoch = hub.follower.edge.figures().epoch;
+        (epoch > 0 && !hub.shown.is_stale.load(Ordering::Relaxed)).then_some(epoch)
     }
 
     /// A hub has become stale, or is heard again: names that several hubs have may show another.

@@ -1,0 +1,199 @@
+//! Writes to topics of other hubs: what lanes and the thread that shares topics tell each other.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tidewire_keyspace::MountWriter;
+
+/// A client's write to a topic of another hub.
+#[derive(Clone, Debug)]
+pub struct AskedWrite {
+    /// The client that waits.
+    pub writer: MountWriter,
+    /// The hub that has the topic.
+    pub hub: Box<str>,
+    /// The topic.
+    pub name: Box<[u8]>,
+    /// The value.
+    pub value: Box<[u8]>,
+    /// Name of the client's user.
+    pub user: Box<[u8]>,
+    /// Address of the client.
+    pub address: Box<str>,
+}
+
+/// The end of another hub's write to a topic of this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedWrite {
+    /// Number of the request.
+    pub number: u64,
+    /// The error that its client gets, if there is one.
+    pub result: Result<(), String>,
+}
+
+/// Writes between hubs, on their way between lanes and the thread that shares topics. No lane waits
+/// for that thread.
+#[derive(Default)]
+pub struct HubWrites {
+    asked: Mutex<Asked>,
+    ended: Mutex<Vec<EndedWrite>>,
+    waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// What became of them.
+    pub counters: WriteCounters,
+}
+
+#[derive(Debug, Default)]
+struct Asked {
+    writes: Vec<AskedWrite>,
+    bytes: usize,
+}
+
+/// Counters of writes since the start.
+#[derive(Debug, Default)]
+pub struct WriteCounters {
+    /// Writes of this hub's clients to topics of other hubs.
+    pub asked: Outcomes,
+    /// Those that wait for an answer.
+    pub asked_waiting: AtomicU64,
+    /// Writes of other hubs' clients to topics of this one.
+    pub taken: Outcomes,
+    /// Those that have not ended.
+    pub taken_waiting: AtomicU64,
+    /// Requests of other hubs that came again, or late.
+    pub repeated: AtomicU64,
+    /// Requests of other hubs that could not be read.
+    pub unreadable: AtomicU64,
+    /// Lines that the audit stream has.
+    pub audited: AtomicU64,
+    /// Lines that it does not have.
+    pub unaudited: AtomicU64,
+}
+
+/// What became of writes.
+#[derive(Debug, Default)]
+pub struct Outcomes {
+    /// Done.
+    pub done: AtomicU64,
+    /// Nothing was written.
+    pub refused: AtomicU64,
+    /// The value may have been written, or not.
+    pub unknown: AtomicU64,
+}
+
+impl HubWrites {
+    /// Sets what is called when something is told. It must not wait.
+    pub fn set_waker(&self, waker: impl Fn() + Send + Sync + 'static) {
+        let _ = self.waker.set(Box::new(waker));
+    }
+
+    /// Passes a client's write on; returns false if there is no room.
+    pub fn ask(&self, write: AskedWrite) -> bool {
+        let bytes = write.name.len() + write.value.len();
+        let mut asked = self.asked.lock();
+        if asked.writes.len() >= ASKED_MAX || asked.bytes + bytes > ASKED_BYTES_MAX {
+            return false;
+        }
+        asked.bytes += bytes;
+        asked.writes.push(write);
+        drop(asked);
+        self.wake();
+        true
+    }
+
+    /// Tells of the end of another hub's write.
+    pub fn end(&self, number: u64, result: Result<(), String>) {
+        // At most one entry for each request that was taken, and these are limited.
+        self.ended.lock().push(EndedWrite { number, result });
+        self.wake();
+    }
+
+    /// Returns the writes since the last call.
+    pub fn take_asked(&self) -> Vec<AskedWrite> {
+        std::mem::take(&mut *self.asked.lock()).writes
+    }
+
+    /// Returns the ends since the last call.
+    pub fn take_ended(&self) -> Vec<EndedWrite> {
+        std::mem::take(&mut *self.ended.lock())
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.waker.get() {
+            waker();
+        }
+    }
+}
+
+impl fmt::Debug for HubWrites {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("HubWrites")
+    }
+}
+
+impl Outcomes {
+    /// Returns the three numbers: done, refused, unknown.
+    pub fn get(&self) -> [u64; 3] {
+        [&self.done, &self.refused, &self.unknown].map(|counter| counter.load(Ordering::Relaxed))
+    }
+}
+
+/// Maximum writes that wait for the thread.
+const ASKED_MAX: usize = 4_096;
+/// Maximum bytes of their names and values.
+const ASKED_BYTES_MAX: usize = 32 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn write(bytes: usize) -> AskedWrite {
+        AskedWrite {
+            writer: MountWriter {
+                lane: 0,
+                client: 1,
+                token: 1,
+            },
+            hub: "a".into(),
+            name: b"live:x".as_slice().into(),
+            value: vec![0; bytes].into(),
+            user: b"default".as_slice().into(),
+            address: "127.0.0.1:1".into(),
+        }
+    }
+
+    #[test]
+    fn the_thread_is_woken_and_takes_all() {
+        let writes = HubWrites::default();
+        let woken = Arc::new(AtomicU64::new(0));
+        let counter = woken.clone();
+        writes.set_waker(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+        });
+        assert!(writes.ask(write(1)));
+        writes.end(7, Ok(()));
+        assert_eq!(woken.load(Ordering::Relaxed), 2);
+        assert_eq!(writes.take_asked().len(), 1);
+        let end = EndedWrite {
+            number: 7,
+            result: Ok(()),
+        };
+        assert_eq!(writes.take_ended(), [end]);
+        assert!(writes.take_asked().is_empty() && writes.take_ended().is_empty());
+    }
+
+    #[test]
+    fn writes_that_wait_are_limited_by_number_and_bytes() {
+        let writes = HubWrites::default();
+        assert!(writes.ask(write(ASKED_BYTES_MAX / 2)));
+        assert!(!writes.ask(write(ASKED_BYTES_MAX / 2)));
+        for _ in 1..ASKED_MAX {
+            assert!(writes.ask(write(1)));
+        }
+        assert!(!writes.ask(write(1)));
+        writes.take_asked();
+        assert!(writes.ask(write(1)));
+    }
+}

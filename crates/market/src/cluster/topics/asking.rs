@@ -1,0 +1,279 @@
+//! Writes of this hub's clients to topics of other hubs.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tidewire_cluster::writes::{AskedWrites, WriteAnswer, WriteId, WriteOutcome, WriteRequest};
+use tidewire_fanout::{AskedWrite, Outcomes};
+use tidewire_lane::unix_ns;
+use tidewire_nats::{Answer, Asking as NatsRequest, Link};
+
+use super::SharedTopics;
+use super::remote::Remote;
+use crate::cluster::config::{ClusterConfig, ClusterName};
+use crate::cluster::requests::{Request, Requests};
+use crate::cluster::subjects;
+use crate::remote_board::BUSY;
+
+/// The edge's side of writes.
+pub(super) struct Asking {
+    cluster: ClusterName,
+    hub: ClusterName,
+    timeout: Duration,
+    table: AskedWrites<Asked>,
+    shared: SharedTopics,
+}
+
+/// A write that waits.
+struct Asked {
+    write: AskedWrite,
+    /// Whether it was sent before, without a ticket or with an old one.
+    is_repeated: bool,
+    due_ns: u64,
+}
+
+impl Asking {
+    pub(super) fn new(config: &ClusterConfig, shared: SharedTopics) -> Self {
+        // Its keys are of the system's source of random numbers.
+        let session = RandomState::new().hash_one(unix_ns()).max(1);
+        Self {
+            cluster: config.name.clone(),
+            hub: config.hub.clone(),
+            timeout: config.writes.timeout,
+            table: AskedWrites::new(session),
+            shared,
+        }
+    }
+
+    /// Sends what clients have asked for, and gives up what has waited too long.
+    pub(super) fn turn(
+        &mut self,
+        (remote, is_linked): (&Remote, bool),
+        (link, requests): (&Link, &mut Requests),
+        now_ns: u64,
+    ) {
+        let due_ns = now_ns.saturating_add(self.timeout.as_nanos() as u64);
+        for write in self.shared.writes.take_asked() {
+            let asked = Asked {
+                write,
+                is_repeated: false,
+                due_ns,
+            };
+            self.ask(asked, (remote, is_linked), (link, requests), now_ns);
+        }
+        let ms = self.timeout.as_millis();
+        self.give_up(self.table.due(now_ns), |hub| {
+            format!("hub '{hub}' has not answered within {ms} ms")
+        });
+        let waiting = &self.shared.writes.counters.asked_waiting;
+        waiting.store(self.table.waiting() as u64, Ordering::Relaxed);
+    }
+
+    fn ask(
+        &mut self,
+        asked: Asked,
+        (remote, is_linked): (&Remote, bool),
+        (link, requests): (&Link, &mut Requests),
+        now_ns: u64,
+    ) {
+        let hub = asked.write.hub.clone();
+        if !is_linked {
+            let text = format!("NOLINK there is no link to NATS: {NOTHING_WRITTEN}");
+            return self.tell(&asked, Err(text));
+        }
+        let Some(epoch) = remote.reign(&hub) else {
+            let text = format!("NOLINK hub '{hub}' is not heard: {NOTHING_WRITTEN}");
+            return self.tell(&asked, Err(text));
+        };
+        let bytes = asked.write.name.len() + asked.write.value.len();
+        let due_ns = asked.due_ns;
+        let (id, payload) = match self.table.begin(asked, (&hub, epoch), bytes, due_ns) {
+            Ok((id, ticket)) => (id, self.request(id, ticket)),
+            Err(asked) => return self.tell(&asked, Err(BUSY.to_owned())),
+        };
+        let tag = requests.open(Request::Write(id.number));
+        let left_ns = due_ns.saturating_sub(now_ns);
+        link.ask(
+            tag,
+            NatsRequest {
+                subject: subjects::write(&self.cluster, &hub, self.hub.as_str()),
+                payload: payload.into(),
+                // The table ends it before.
+                timeout: Duration::from_nanos(left_ns) + Duration::from_secs(1),
+            },
+        );
+    }
+
+    fn request(&self, id: WriteId, ticket: u64) -> Vec<u8> {
+        let Some(Asked { write, .. }) = self.table.get(id.number) else {
+            return Vec::new();
+        };
+        WriteRequest {
+            id,
+            ticket,
+            name: &write.name,
+            user: &write.user,
+            address: write.address.as_bytes(),
+            value: &write.value,
+        }
+        .encode()
+    }
+
+    /// Handles what NATS has answered to a request.
+    pub(super) fn answered(
+        &mut self,
+        number: u64,
+        answer: Answer,
+        remote: (&Remote, bool),
+        link: (&Link, &mut Requests),
+        now_ns: u64,
+    ) {
+        let reply = match answer {
+            Answer::Reply(reply) => reply,
+            Answer::NotHeard => {
+                return self.end_with(number, |hub| {
+                    format!(
+                        "READONLY hub '{hub}' takes no writes of other hubs, or has ended: \
+                         {NOTHING_WRITTEN}"
+                    )
+                });
+            }
+            Answer::TimedOut => {
+                return self.give_up(vec![number], |hub| {
+                    format!("hub '{hub}' has not answered in time")
+                });
+            }
+            answer => {
+                return self.give_up(vec![number], |hub| {
+                    format!("the request to hub '{hub}' failed ({})", why(&answer))
+                });
+            }
+        };
+        match WriteAnswer::decode(&reply) {
+            Ok(answer) if self.table.is_answer(number, &answer) => match answer.outcome {
+                WriteOutcome::Again => self.ask_again(number, remote, link, now_ns),
+                WriteOutcome::Done => self.end(number, Ok(())),
+                WriteOutcome::Refused | WriteOutcome::Unknown => {
+                    self.end(number, Err(answer.text.to_owned()));
+                }
+            },
+            _ => self.give_up(vec![number], |hub| {
+                format!("the answer of hub '{hub}' is not understood")
+            }),
+        }
+    }
+
+    /// Sends a request once more, with the ticket that has come.
+    fn ask_again(
+        &mut self,
+        number: u64,
+        remote: (&Remote, bool),
+        link: (&Link, &mut Requests),
+        now_ns: u64,
+    ) {
+        let Some((asked, hub)) = self.table.end(number) else {
+            return;
+        };
+        if asked.is_repeated {
+            let text = format!("NOLINK hub '{hub}' is too slow to take a write: {NOTHING_WRITTEN}");
+            return self.tell(&asked, Err(text));
+        }
+        let asked = Asked {
+            is_repeated: true,
+            ..asked
+        };
+        self.ask(asked, remote, link, now_ns);
+    }
+
+    /// The link to NATS is lost.
+    pub(super) fn disconnected(&mut self) {
+        self.give_up(self.table.all(), |hub| {
+            format!("the link to NATS was lost before hub '{hub}' answered")
+        });
+    }
+
+    /// A hub is not heard any more.
+    pub(super) fn lost(&mut self, hub: &str) {
+        self.give_up(self.table.of_owner(hub), |hub| {
+            format!("hub '{hub}' is not heard any more, and has not answered")
+        });
+    }
+
+    /// This hub's user of NATS may not publish to a subject.
+    pub(super) fn denied(&mut self, subject: &str) {
+        let Some(hub) = subjects::owner_of_write(subject) else {
+            return;
+        };
+        let numbers = self.table.of_owner(hub);
+        let (lost, doubtful): (Vec<u64>, Vec<u64>) = numbers
+            .into_iter()
+            .partition(|&number| self.table.is_without_effect(number));
+        for number in lost {
+            self.end_with(number, |hub| {
+                format!(
+                    "NOPERM the NATS user of this hub may not write to topics of hub '{hub}': \
+                     {NOTHING_WRITTEN}"
+                )
+            });
+        }
+        // The right was there before: a request may have been passed on.
+        self.give_up(doubtful, |hub| {
+            format!("the NATS user of this hub may not write to topics of hub '{hub}' any more")
+        });
+    }
+
+    fn give_up(&mut self, numbers: Vec<u64>, why: impl Fn(&str) -> String) {
+        for number in numbers {
+            self.end_with(number, |hub| {
+                format!("UNKNOWN {}: it may have taken the value, or not", why(hub))
+            });
+        }
+    }
+
+    fn end_with(&mut self, number: u64, text: impl Fn(&str) -> String) {
+        if let Some((asked, hub)) = self.table.end(number) {
+            self.tell(&asked, Err(text(&hub)));
+        }
+    }
+
+    fn end(&mut self, number: u64, result: Result<(), String>) {
+        if let Some((asked, _)) = self.table.end(number) {
+            self.tell(&asked, result);
+        }
+    }
+
+    fn tell(&self, asked: &Asked, result: Result<(), String>) {
+        count(&self.shared.writes.counters.asked, &result);
+        self.shared.keys.tell_writer(asked.write.writer, result);
+    }
+
+    /// Returns when [`Asking::turn`] must be called.
+    pub(super) fn deadline_ns(&self) -> u64 {
+        self.table.deadline_ns()
+    }
+}
+
+/// Counts the end of a write.
+pub(super) fn count(outcomes: &Outcomes, result: &Result<(), String>) {
+    let counter = match WriteOutcome::of(result) {
+        WriteOutcome::Done => &outcomes.done,
+        WriteOutcome::Unknown => &outcomes.unknown,
+        WriteOutcome::Refused | WriteOutcome::Again => &outcomes.refused,
+    };
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Returns why NATS has not done something, in words on one line.
+pub(super) fn why(answer: &Answer) -> String {
+    let words = match answer {
+        Answer::Failed(text) => text.clone(),
+        Answer::NoStream => "there is no such stream".to_owned(),
+        Answer::TimedOut => "no answer came in time".to_owned(),
+        other => format!("{other:?}"),
+    };
+    words.replace(char::is_control, " ")
+}
+
+pub(super) const NOTHING_WRITTEN: &str = "nothing was written";

@@ -1,0 +1,63 @@
+"""Requests of a hub to write another hub's topics, made here (docs/cluster-protocol.md)."""
+
+import socket
+import struct
+
+# magic, version, kind, checksum, epoch, session, number, ticket; then eight bytes of lengths
+HEADER = struct.Struct("<HBBIQQQQ")
+SESSION = 0x1234
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def request(epoch, number, ticket, name, value, user=b"tests", address=b"nowhere"):
+    lengths = struct.pack("<HBBI", len(name), len(user), len(address), len(value))
+
+    def message(checksum):
+        head = HEADER.pack(0x5754, 1, 1, checksum, epoch, SESSION, number, ticket)
+        return head + lengths + name + user + address + value
+
+    return message(crc32c(message(0)))
+
+
+class Requests:
+    """A connection to a NATS server that sends requests one by one."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), 10)
+        self.lines = self.socket.makefile("rb")
+        self.socket.sendall(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
+                            b"SUB _INBOX.tests 1\r\n")
+
+    def send(self, subject, payload):
+        """Sends a request. If an answer comes, it is the next one that `write` reads."""
+        head = f"PUB {subject} _INBOX.tests {len(payload)}\r\n".encode()
+        self.socket.sendall(head + payload + b"\r\n")
+
+    def send_write(self, *fields):
+        """Sends a request to write that has no answer: the next `write` finds its own."""
+        self.send("tw.tests.write.@a.x", request(*fields))
+
+    def write(self, epoch, number, ticket, name, value):
+        """Outcome, ticket and text of the answer, which must be the next one that comes."""
+        self.send_write(epoch, number, ticket, name, value)
+        while (words := self.lines.readline().split())[0] != b"MSG":
+            assert words[0] in (b"INFO", b"PING"), words
+        answer = self.lines.read(int(words[-1]) + 2)[:-2]
+        magic, version, kind, _, *found = HEADER.unpack_from(answer)
+        assert (magic, version, kind, found[:3]) == (0x5754, 1, 2, [epoch, SESSION, number])
+        outcome, length = struct.unpack_from("<BxxxI", answer, HEADER.size)
+        text = answer[HEADER.size + 8:].decode()
+        assert len(text.encode()) == length
+        return outcome, found[3], text
+
+    def close(self):
+        self.lines.close()
+        self.socket.close()
