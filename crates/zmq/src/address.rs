@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAdd
 
 use rustix::net::SocketAddrUnix;
 
+use crate::digits;
 use crate::error::Error;
 use crate::kind::SocketType;
 
@@ -112,10 +113,9 @@ pub(crate) fn listen_address(text: &str, ipv6: bool) -> Result<SocketAddr, Error
         source_address(source, ipv6)?;
     }
     let (host, port) = local_place(text)?;
-    let found = match local_address(host, port, ipv6)? {
-        None if !host.is_empty() => look_up(host, port, ipv6).next(),
-        found => found,
-    };
+    let found = local_address(host, port, ipv6)?;
+    let (host, zone) = split_zone(host)?;
+    let found = found.or_else(|| first_named(host, zone, port, ipv6));
     found.ok_or(Error::NoSuchDevice)
 }
 
@@ -125,10 +125,8 @@ pub(crate) fn bound_address(text: &str, ipv6: bool) -> Result<SocketAddr, Error>
     let (host, port) = split_port(split_source(text).1)?;
     let port = port_number(port)?;
     let (host, zone) = split_zone(unbracketed(host))?;
-    let found = match numeric(host, zone, port, ipv6) {
-        None if !host.is_empty() => look_up(host, port, ipv6).next(),
-        found => found,
-    };
+    let found = numeric(host, zone, port, ipv6);
+    let found = found.or_else(|| first_named(host, zone, port, ipv6));
     found.ok_or(Error::InvalidArgument)
 }
 
@@ -197,8 +195,19 @@ impl Target {
 
     /// Looks the name up; this can take long.
     pub(crate) fn look_up(&self, ipv6: bool) -> Vec<SocketAddr> {
-        look_up(&self.host, self.port, ipv6).collect()
+        let Ok((host, zone)) = split_zone(&self.host) else {
+            return Vec::new();
+        };
+        let found = look_up(host, self.port, ipv6);
+        found.map(|address| within(address, zone)).collect()
     }
+}
+
+/// The address in digits of an option's value, which has no port.
+pub(crate) fn address_in_digits(text: &str, ipv6: bool) -> Result<IpAddr, Error> {
+    let (host, zone) = split_zone(unbracketed(text))?;
+    let found = numeric(host, zone, 0, ipv6).ok_or(Error::InvalidArgument)?;
+    Ok(found.ip())
 }
 
 /// The path or the abstract name (`@name`) of an ipc or shm endpoint.
@@ -238,11 +247,11 @@ fn split_zone(host: &str) -> Result<(&str, u32), Error> {
     }
 }
 
-/// The zone behind `%`: the name of an interface, or a number that is not 0.
+/// The zone behind `%`: the name of an interface, or a number that is not 0, read with `atoi`.
 pub(crate) fn zone_index(zone: &str) -> Result<u32, Error> {
     let index = match zone.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
         true => interface_index(zone),
-        false => zone.parse().ok().filter(|&index| index > 0),
+        false => Some(digits::leading_number(zone) as u32).filter(|&index| index > 0),
     };
     index.ok_or(Error::InvalidArgument)
 }
@@ -264,17 +273,7 @@ pub(crate) fn port_number(text: &str) -> Result<u16, Error> {
     if text == "0" {
         return Ok(0);
     }
-    let is_space = |letter: char| letter.is_ascii_whitespace() || letter == '\x0b';
-    let text = text.trim_start_matches(is_space);
-    let negative = text.strip_prefix('-');
-    let digits = negative.or(text.strip_prefix('+')).unwrap_or(text).bytes();
-    let digits = digits.take_while(u8::is_ascii_digit);
-    let number = digits.fold(0_i64, |number, digit| {
-        let digit = i64::from(digit - b'0');
-        number.saturating_mul(10).saturating_add(digit)
-    });
-    let number = if negative.is_some() { -number } else { number };
-    match number as u16 {
+    match digits::leading_number(text) as u16 {
         0 => Err(Error::InvalidArgument),
         port => Ok(port),
     }
@@ -285,6 +284,25 @@ pub(crate) fn look_up(host: &str, port: u16, ipv6: bool) -> impl Iterator<Item =
     let found = (host, port).to_socket_addrs();
     let found = found.into_iter().flatten();
     found.filter(move |address| ipv6 || address.is_ipv4())
+}
+
+/// The first address of a name.
+fn first_named(host: &str, zone: u32, port: u16, ipv6: bool) -> Option<SocketAddr> {
+    if host.is_empty() {
+        return None;
+    }
+    let found = look_up(host, port, ipv6).next();
+    found.map(|address| within(address, zone))
+}
+
+/// The address within the zone that its name was written with, if there is one.
+fn within(mut address: SocketAddr, zone: u32) -> SocketAddr {
+    if let SocketAddr::V6(address) = &mut address
+        && zone > 0
+    {
+        address.set_scope_id(zone);
+    }
+    address
 }
 
 pub(crate) fn unbracketed(host: &str) -> &str {
@@ -301,7 +319,7 @@ fn is_host_byte(byte: u8) -> bool {
 /// An address in digits. One of IPv4 that is written as one of IPv6 is taken for what it is where
 /// there is no IPv6.
 fn numeric(host: &str, zone: u32, port: u16, ipv6: bool) -> Option<SocketAddr> {
-    match host.parse().ok()? {
+    match digits::ip(host)? {
         IpAddr::V6(ip) if ipv6 => Some(SocketAddrV6::new(ip, port, 0, zone).into()),
         IpAddr::V6(ip) => Some(SocketAddr::new(ip.to_ipv4_mapped()?.into(), port)),
         ip @ IpAddr::V4(_) => Some(SocketAddr::new(ip, port)),

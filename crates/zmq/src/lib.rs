@@ -25,6 +25,7 @@ mod context;
 pub use context::Context;
 
 mod core;
+mod digits;
 mod endpoint;
 
 mod error;

@@ -1,5 +1,7 @@
 //! Socket options by libzmq's numbers.
 
+use std::net::IpAddr;
+
 use tidewire_zmtp::z85;
 
 use crate::error::Error;
@@ -186,7 +188,7 @@ impl State {
         Ok(())
     }
 
-    /// `192.168.0.0/16`; nothing clears the filters.
+    /// An address in digits, or a network: `192.168.0.0/16`. Nothing clears the filters.
     fn set_accept_filter(&mut self, value: &[u8]) -> Result<(), Error> {
         let filters = &mut self.options.accept_filters;
         if value.is_empty() {
@@ -194,19 +196,32 @@ impl State {
             return Ok(());
         }
         let value = text(value)?;
-        let (ip, bits) = match value.split_once('/') {
+        let (ip, bits) = match value.rsplit_once('/') {
             Some((ip, bits)) => (ip, Some(bits)),
             None => (value.as_str(), None),
         };
-        let ip: std::net::IpAddr = ip.parse().map_err(|_| Error::InvalidArgument)?;
-        require(ip.is_ipv4() || self.options.ipv6)?;
+        let ip = crate::address::address_in_digits(ip, self.options.ipv6)?;
         let bits_max = if ip.is_ipv4() { 32 } else { 128 };
         let bits = match bits {
             None => bits_max,
-            Some(bits) => bits.parse().map_err(|_| Error::InvalidArgument)?,
+            Some("0") => 0,
+            Some(bits) => {
+                let bits = u8::try_from(crate::digits::leading_number(bits));
+                let bits = bits.map_err(|_| Error::InvalidArgument)?;
+                require((1..=bits_max).contains(&bits))?;
+                bits
+            }
         };
-        require(bits <= bits_max)?;
-        filters.push((ip, bits));
+        // Peers of IPv4 are compared as such.
+        filters.push(match ip {
+            IpAddr::V6(mapped)
+                if bits >= 96
+                    && let Some(ip) = mapped.to_ipv4_mapped() =>
+            {
+                (ip.into(), bits - 96)
+            }
+            ip => (ip, bits),
+        });
         Ok(())
     }
 

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use crate::digits;
+
 /// The talk with a proxy before it passes bytes on.
 #[derive(Debug)]
 pub(crate) struct Negotiation {
@@ -116,16 +118,17 @@ impl Negotiation {
 
 fn request(host: &str, port: u16) -> Vec<u8> {
     let mut bytes = vec![VERSION, CONNECT, 0];
-    match host.parse() {
-        Ok(IpAddr::V4(ip)) => {
+    let (without_zone, _) = host.split_once('%').unwrap_or((host, ""));
+    match digits::ip(without_zone) {
+        Some(IpAddr::V4(ip)) => {
             bytes.push(IPV4);
             bytes.extend_from_slice(&ip.octets());
         }
-        Ok(IpAddr::V6(ip)) => {
+        Some(IpAddr::V6(ip)) => {
             bytes.push(IPV6);
             bytes.extend_from_slice(&ip.octets());
         }
-        Err(_) => {
+        None => {
             let name = &host.as_bytes()[..host.len().min(255)];
             bytes.extend_from_slice(&[NAME, name.len() as u8]);
             bytes.extend_from_slice(name);
@@ -168,6 +171,16 @@ mod tests {
         assert_eq!(asked, b"\x05\x01\x00\x03\x0bexample.org\x00\x50");
         answer(&mut negotiation, &[5, 0, 0, 1, 127, 0, 0, 1, 0, 80]).unwrap();
         assert!(negotiation.is_done());
+    }
+
+    #[test]
+    fn a_proxy_gets_the_octets_of_every_address_in_digits() {
+        for host in ["127.0.0.1", "127.1", "0x7f.1", "2130706433", "127.1%lo"] {
+            let asked = super::request(host, 80);
+            assert_eq!(asked, b"\x05\x01\x00\x01\x7f\x00\x00\x01\x00\x50", "{host}");
+        }
+        let asked = super::request("127.0.0.08", 80);
+        assert_eq!(asked, b"\x05\x01\x00\x03\x0a127.0.0.08\x00\x50");
     }
 
     #[test]

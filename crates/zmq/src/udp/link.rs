@@ -12,6 +12,7 @@ use tidewire_zmtp::Datagram;
 
 use super::place::of_family;
 use crate::address::{port_number, unbracketed};
+use crate::digits;
 use crate::link::Interest;
 use crate::message::Message;
 use crate::properties::Properties;
@@ -140,7 +141,7 @@ impl DatagramLink {
             address.set_port(port);
             return self.ipv6.then_some(address);
         }
-        let ip: IpAddr = unbracketed(host).parse().ok()?;
+        let ip = digits::ip(unbracketed(host))?;
         Some(SocketAddr::new(of_family(ip, self.ipv6)?, port))
     }
 

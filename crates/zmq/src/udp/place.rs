@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use crate::address::{
     interface_index, look_up, of_interface, port_number, unbracketed, zone_index,
 };
+use crate::digits;
 use crate::error::Error;
 
 /// Where datagrams are sent to, or received.
@@ -111,10 +112,10 @@ fn host_address(host: &str, rules: Rules, ipv6: bool) -> Result<SocketAddr, Erro
     {
         return Ok(found);
     }
-    let ip = match host.parse() {
-        Ok(ip) => of_family(ip, ipv6),
-        Err(_) if rules.has_names && !host.is_empty() => first_of_family(host, ipv6),
-        Err(_) => None,
+    let ip = match digits::ip(host) {
+        Some(ip) => of_family(ip, ipv6),
+        None if rules.has_names && !host.is_empty() => first_of_family(host, ipv6),
+        None => None,
     };
     match ip {
         Some(IpAddr::V6(ip)) => Ok(SocketAddrV6::new(ip, 0, 0, zone).into()),
@@ -131,12 +132,12 @@ fn first_of_family(host: &str, ipv6: bool) -> Option<IpAddr> {
     own.or_else(|| of_family(*found.first()?, ipv6))
 }
 
-/// The address as a socket of that family has it: one of IPv4 is mapped into IPv6.
+/// The address as a socket of that family has it: one of IPv4 is mapped into IPv6, and back.
 pub(super) fn of_family(ip: IpAddr, ipv6: bool) -> Option<IpAddr> {
     match ip {
         IpAddr::V4(ip) if ipv6 => Some(ip.to_ipv6_mapped().into()),
-        ip if ip.is_ipv6() == ipv6 => Some(ip),
-        _ => None,
+        IpAddr::V6(ip) if !ipv6 => ip.to_ipv4_mapped().map(IpAddr::V4),
+        ip => Some(ip),
     }
 }
 
