@@ -150,7 +150,7 @@ impl Aggregator {
 
     /// Adds a trade by its time at the source, nanoseconds since the UNIX epoch. One without a time
     /// (0) is of no bar.
-    #[inline]
+    #[inline(always)]
     pub fn trade(&mut self, time_ns: u64, price: i64, size: u32) -> Outcome {
         if price == UNDEFINED_PRICE {
             return Outcome::LeftOut;
