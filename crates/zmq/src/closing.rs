@@ -125,13 +125,13 @@ impl State {
         let mut lost: Vec<Key> = Vec::new();
         let is_inproc = matches!(removed.role, Role::InprocConnecter { .. });
         match removed.role {
-            Role::Listener { descriptor, path } => {
+            Role::Listener { descriptor, file } => {
                 self.unwatch_descriptor(&descriptor);
                 let number = crate::transport::raw(&descriptor) as u64;
-                drop(descriptor);
-                if let Some(path) = path {
-                    remove_path(&path);
+                if let Some(file) = file {
+                    file.remove();
                 }
+                drop(descriptor);
                 self.report(Event::Closed, number, &Ends::bound(&removed.name));
                 // As in libzmq, the peers that it accepted go with it.
                 let came = |key: &Key| {
@@ -206,16 +206,6 @@ impl State {
         self.pipes.clear();
         self.readable.clear();
         self.muted.clear();
-    }
-}
-
-/// An ipc or shm path; of a wildcard its directory too.
-fn remove_path(path: &std::path::Path) {
-    if path.is_dir() {
-        let _ = std::fs::remove_file(path.join("socket"));
-        let _ = std::fs::remove_dir(path);
-    } else {
-        let _ = std::fs::remove_file(path);
     }
 }
 

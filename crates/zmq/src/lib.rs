@@ -90,6 +90,7 @@ mod send;
 mod shared;
 mod signal;
 mod slab;
+mod socket_file;
 
 mod socket;
 pub use socket::{Events, SendFlags, Socket};

@@ -607,7 +607,7 @@ impl State {
             _ => self.lent_listener.take(),
         };
         let mut secure = None;
-        let (descriptor, name, path) = match address {
+        let (descriptor, name, file) = match address {
             Address::Tcp(_) | Address::Ipc(_) if lent.is_some() => {
                 let descriptor = lent.ok_or(Error::Fault)?;
                 let name = match crate::transport::local_address(&descriptor) {
@@ -647,7 +647,7 @@ impl State {
         let options = self.options_now();
         let inserted = self.endpoints.insert(Endpoint {
             name: name.clone(),
-            role: Role::Listener { descriptor, path },
+            role: Role::Listener { descriptor, file },
             options,
             secure,
             is_leaving: false,
