@@ -105,7 +105,9 @@ impl Socket {
         Ok(())
     }
 
-    /// Connects to an endpoint, in the background, and again whenever the connection is lost.
+    /// Connects to an endpoint, in the background, and again whenever the connection is lost. As
+    /// with libzmq a DEALER, REQ, PUB or SUB keeps one connection to an endpoint, other than
+    /// `inproc`: to connect to it once more changes nothing.
     ///
     /// # Errors
     /// The endpoint is malformed.
@@ -685,6 +687,9 @@ impl State {
     }
 
     pub(crate) fn connect(&mut self, endpoint: &str, address: Address) -> Result<(), Error> {
+        if self.kind.connects_once() && self.has_endpoint(endpoint, &address) {
+            return Ok(());
+        }
         let mut secure = None;
         let remote = match address {
             Address::Tcp(text) => Remote::Tcp(address::Target::parse(&text)?),
@@ -714,6 +719,12 @@ impl State {
         self.connect_to(endpoint.to_owned(), remote, secure);
         self.last_endpoint = address::told(endpoint).unwrap_or_else(|| endpoint.to_owned());
         Ok(())
+    }
+
+    /// Whether the program has bound or connected this endpoint already, under this name.
+    fn has_endpoint(&self, endpoint: &str, address: &Address) -> bool {
+        let is_meant = |known: &Endpoint| known.name == endpoint && !known.is_leaving;
+        !matches!(address, Address::Inproc(_)) && self.endpoints.values().any(is_meant)
     }
 
     fn connect_inproc(&mut self, endpoint: &str) {
