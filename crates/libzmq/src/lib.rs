@@ -25,6 +25,8 @@ mod message;
 mod monitor;
 mod poll;
 mod poller;
+#[cfg(test)]
+mod programs;
 mod proxy;
 mod socket;
 mod text;

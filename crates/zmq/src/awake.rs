@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::Event;
-use rustix::event::{PollFd, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, Result};
 use rustix::time::Timespec;
 use tidewire_readiness::{self as readiness, HeldSignals};
@@ -76,15 +76,20 @@ impl Vigil {
         now < moment.end
     }
 
+    /// Sleeps until there are events, and takes them.
+    ///
+    /// Not by `epoll_wait`, which also ends when the process is stopped and continued. The kernel
+    /// goes on with `poll` then, and ends it for a signal only if a handler has run.
     fn sleep<'s>(
         &self,
         epoll: BorrowedFd<'_>,
         space: &'s mut [MaybeUninit<Event>],
         timeout: Option<&Timespec>,
     ) -> Result<&'s [Event]> {
-        match &self.signals {
-            None => readiness::wait(epoll, space, timeout),
-            Some(held) => readiness::wait_releasing(epoll, space, timeout, held),
+        let mut watched = [PollFd::from_borrowed_fd(epoll, PollFlags::IN)];
+        match self.poll(&mut watched, timeout)? {
+            0 => Ok(&[]),
+            _ => readiness::look(epoll, space),
         }
     }
 
