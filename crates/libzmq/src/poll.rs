@@ -17,6 +17,19 @@ pub(crate) struct RawItem {
     ready: c_short,
 }
 
+#[cfg(test)]
+impl RawItem {
+    /// Waits for a frame to receive.
+    pub(crate) fn readable(socket: *mut c_void) -> Self {
+        Self {
+            socket,
+            descriptor: 0,
+            events: IN,
+            ready: 0,
+        }
+    }
+}
+
 /// `zmq_poll`.
 ///
 /// # Safety

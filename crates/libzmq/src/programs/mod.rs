@@ -4,10 +4,17 @@
     reason = "one reason for all calls of a test"
 )]
 
+mod stack;
 mod stopped;
 
-use crate::socket::{zmq_bind, zmq_getsockopt, zmq_setsockopt};
-use std::ffi::{CStr, c_int, c_void};
+use crate::context::{zmq_ctx_new, zmq_ctx_term};
+use crate::poll::{RawItem, zmq_poll};
+use crate::socket::{
+    zmq_bind, zmq_close, zmq_connect, zmq_disconnect, zmq_getsockopt, zmq_setsockopt, zmq_socket,
+    zmq_unbind,
+};
+use crate::transfer::{zmq_recv, zmq_send};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// # Safety
 ///
@@ -50,4 +57,37 @@ pub(crate) fn is_asleep(thread: &str) -> Option<bool> {
     Some(waits.contains(&number))
 }
 
+/// The life of two sockets. Returns the step that failed; 0: none.
+pub(crate) fn live(endpoint: &CStr) -> c_int {
+    // SAFETY: handles of this library, and places of the sizes said.
+    unsafe {
+        let context = zmq_ctx_new();
+        let [router, dealer] = [ROUTER, DEALER].map(|kind| zmq_socket(context, kind));
+        let place = bind(router, endpoint);
+        let place: *const c_char = place.as_ptr().cast();
+        if zmq_connect(dealer, place) != 0 || zmq_send(dealer, c"hi".as_ptr().cast(), 2, 0) != 2 {
+            return 1;
+        }
+        let mut item = RawItem::readable(router);
+        if zmq_poll(&raw mut item, 1, -1) != 1 {
+            return 2;
+        }
+        let mut name = [0_u8; 8];
+        let length = zmq_recv(router, name.as_mut_ptr().cast(), 8, 0);
+        let mut body = [0_u8; 8];
+        if length != 5 || zmq_recv(router, body.as_mut_ptr().cast(), 8, 0) != 2 {
+            return 3;
+        }
+        if zmq_disconnect(dealer, place) != 0 || zmq_unbind(router, place) != 0 {
+            return 4;
+        }
+        if zmq_close(dealer) != 0 || zmq_close(router) != 0 {
+            return 5;
+        }
+        if zmq_ctx_term(context) != 0 { 6 } else { 0 }
+    }
+}
+
+const DEALER: c_int = 5;
+const ROUTER: c_int = 6;
 const LAST_ENDPOINT: c_int = 32;
