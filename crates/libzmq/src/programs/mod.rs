@@ -4,6 +4,7 @@
     reason = "one reason for all calls of a test"
 )]
 
+mod ending;
 mod stack;
 mod stopped;
 
