@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use foldhash::HashMap;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use rustix::thread::futex;
+use rustix::time::Timespec;
 use tidewire_readiness::{self as readiness, Scheduling};
 
 use crate::background::BackgroundThread;
@@ -36,7 +39,8 @@ pub(crate) struct ContextInner {
     is_terminated: AtomicBool,
     next_id: AtomicU64,
     sockets: Mutex<HashMap<u64, Arc<Core>>>,
-    all_finished: Condvar,
+    /// How often the last socket has finished: `terminate` waits for a change of it.
+    all_finished: AtomicU32,
     reactors: Mutex<Vec<Arc<Reactor>>>,
     /// Set by the first socket.
     resolver: OnceLock<Arc<BackgroundThread>>,
@@ -207,18 +211,14 @@ impl Context {
     /// ends the background threads.
     ///
     /// # Errors
-    /// None so far.
+    /// [`Error::Interrupted`]: a signal handler has run while it waited. Call it again.
     pub fn terminate(&self) -> Result<(), Error> {
         self.shutdown();
         if self.inner.is_forked() {
             self.inner.stop_reactors();
             return Ok(());
         }
-        let mut sockets = self.inner.sockets.lock();
-        while !sockets.is_empty() {
-            self.inner.all_finished.wait(&mut sockets);
-        }
-        drop(sockets);
+        self.inner.wait_for_sockets()?;
         // A call that was under way at the shutdown may have connected.
         self.inner.inproc.forget_unbound();
         self.inner.stop_reactors();
@@ -265,7 +265,27 @@ impl ContextInner {
         let finished = sockets.remove(&id);
         debug_assert!(finished.is_some(), "a socket finishes once");
         if sockets.is_empty() {
-            self.all_finished.notify_all();
+            self.all_finished.fetch_add(1, Ordering::Release);
+            let woken = futex::wake(&self.all_finished, futex::Flags::PRIVATE, i32::MAX as u32);
+            debug_assert!(woken.is_ok(), "it is a word of this process: {woken:?}");
+        }
+    }
+
+    /// Waits until every socket has finished. A condition variable would go on waiting when a
+    /// signal handler has run.
+    fn wait_for_sockets(&self) -> Result<(), Error> {
+        loop {
+            let seen = self.all_finished.load(Ordering::Acquire);
+            if self.sockets.lock().is_empty() {
+                return Ok(());
+            }
+            let flags = futex::Flags::PRIVATE;
+            // Without a time the kernel would go on waiting after a handler with SA_RESTART.
+            match futex::wait(&self.all_finished, flags, seen, Some(&LONG_TIME)) {
+                Err(Errno::INTR) => return Err(Error::Interrupted),
+                // Something has changed, or the time is over.
+                Ok(()) | Err(_) => {}
+            }
         }
     }
 
@@ -334,6 +354,11 @@ fn leading_number(text: &[u8]) -> i32 {
         .unwrap_or_default()
 }
 
+/// Longer than any program runs.
+const LONG_TIME: Timespec = Timespec {
+    tv_sec: 1 << 30,
+    tv_nsec: 0,
+};
 /// As libzmq has it: the system's limit.
 const PREFIX_BYTES_MAX: usize = 16;
 const IO_THREADS: i32 = 1;

@@ -5,6 +5,7 @@
 )]
 
 mod ending;
+mod signals;
 mod stack;
 mod stopped;
 
