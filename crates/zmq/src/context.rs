@@ -104,7 +104,7 @@ impl Context {
         }
         let id = inner.next_id.fetch_add(1, Ordering::Relaxed) + 1;
         let reactor = inner.reactor(id)?;
-        let core = Arc::new(Core::new(id, kind, Arc::clone(inner), &reactor)?);
+        let core = inner.new_core(id, kind, &reactor)?;
         reactor.add(&core);
         let known = inner.sockets.lock().insert(id, Arc::clone(&core));
         debug_assert!(known.is_none(), "a socket's number is given out once");
@@ -235,6 +235,19 @@ impl Default for Context {
 }
 
 impl ContextInner {
+    /// Not within a caller, whose frame would have several times the room of a socket's state also
+    /// while it starts a thread: the program's stack may be small.
+    #[inline(never)]
+    fn new_core(
+        self: &Arc<Self>,
+        id: u64,
+        kind: SocketType,
+        reactor: &Arc<Reactor>,
+    ) -> Result<Arc<Core>, Error> {
+        let core = Core::new(id, kind, Arc::clone(self), reactor)?;
+        Ok(Arc::new(core))
+    }
+
     #[inline]
     pub(crate) fn is_terminated(&self) -> bool {
         self.is_terminated.load(Ordering::Acquire)

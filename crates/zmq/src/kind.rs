@@ -134,8 +134,8 @@ impl SocketType {
         )
     }
 
-    /// Whether one connection to an endpoint is all that makes sense: over two, messages come twice,
-    /// or two in turn go to one peer.
+    /// Whether one connection to an endpoint is all that makes sense: over two, messages come
+    /// twice, or two in turn go to one peer.
     pub(crate) const fn connects_once(self) -> bool {
         matches!(
             self,

@@ -110,7 +110,9 @@ impl State {
         (!hears_late).then_some(LOCAL_SEND_BYTES)
     }
 
-    /// What is spoken with a new peer; `None`: there is no way to begin.
+    /// What is spoken with a new peer; `None`: there is no way to begin. Not within its caller,
+    /// whose frame would keep the room for it: the program's stack may be small.
+    #[inline(never)]
     fn new_link(
         &self,
         key: Key,

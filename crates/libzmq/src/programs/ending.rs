@@ -8,6 +8,7 @@ static KEY: AtomicI32 = AtomicI32::new(-1);
 static ROUNDS: AtomicUsize = AtomicUsize::new(0);
 static FAILURES: AtomicUsize = AtomicUsize::new(0);
 
+// SAFETY: its argument is not looked at.
 unsafe extern "C" fn at_end(value: *mut c_void) {
     let failed = live(c"tcp://127.0.0.1:*") != 0;
     FAILURES.fetch_add(usize::from(failed), Ordering::SeqCst);
