@@ -6,7 +6,8 @@ use rustix::event::epoll;
 use crate::endpoint::{Loss, Role};
 use crate::link::Fill;
 use crate::mail::Mail;
-use crate::peer::Link;
+use crate::peer::{Link, Peer};
+use crate::slab::Key;
 use crate::state::{State, Token};
 
 impl State {
@@ -112,22 +113,36 @@ impl State {
                 self.end_leaving(key);
                 continue;
             }
-            for _ in 0..LAST_READS_MAX {
-                let Some(Link::Stream(link)) = self.peers.get_mut(key).map(|peer| &mut peer.link)
-                else {
-                    break;
-                };
-                if !matches!(link.fill(&mut self.spares), Fill::Some | Fill::All) {
-                    break;
-                }
-                self.decode_all(key);
-            }
-            // What had been read before.
-            self.decode_all(key);
+            self.read_last(key);
             // What it said may have ended it already.
             if let Some(Link::Stream(_)) = self.peers.get(key).map(|peer| &peer.link) {
                 self.lose(key, Loss::ByPeer);
             }
+        }
+    }
+
+    /// Reads and decodes what a connection has brought until now, beyond the high-water mark too.
+    fn read_last(&mut self, key: Key) {
+        for _ in 0..LAST_READS_MAX {
+            let Some(Link::Stream(link)) = self.peers.get_mut(key).map(|peer| &mut peer.link)
+            else {
+                break;
+            };
+            if !matches!(link.fill(&mut self.spares), Fill::Some | Fill::All) {
+                break;
+            }
+            self.decode_all(key);
+        }
+        // What had been read before.
+        self.decode_all(key);
+    }
+
+    /// Takes in what a connection that is to end has brought for the program.
+    pub(crate) fn take_in(&mut self, key: Key) {
+        let is_for_program = self.kind.receives() && !self.kind.is_publisher();
+        let is_ready = |peer: &Peer| peer.identity.is_some() && !peer.is_leaving;
+        if is_for_program && self.peers.get(key).is_some_and(is_ready) {
+            self.read_last(key);
         }
     }
 
