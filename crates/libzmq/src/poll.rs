@@ -1,8 +1,9 @@
 //! Waits for several sockets and descriptors at once.
 
+use crate::cancellation::{Time, ppoll, waits};
 use crate::errno::{EBADF, EFAULT, EINTR, EINVAL, Errno, guard};
 use crate::socket::socket;
-use std::ffi::{c_int, c_long, c_short, c_void};
+use std::ffi::{c_int, c_long, c_short, c_ulong, c_void};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use tidewire_zmq::{Events, PollItem, PollTarget, Socket};
@@ -28,6 +29,16 @@ impl RawItem {
             ready: 0,
         }
     }
+
+    /// Waits for something to read.
+    pub(crate) fn of_descriptor(descriptor: c_int) -> Self {
+        Self {
+            socket: std::ptr::null_mut(),
+            descriptor,
+            events: IN,
+            ready: 0,
+        }
+    }
 }
 
 /// `zmq_poll`.
@@ -36,28 +47,31 @@ impl RawItem {
 ///
 /// `items` points to `count` items, whose sockets are null or handles.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_poll(
+pub(crate) unsafe extern "C-unwind" fn zmq_poll(
     items: *mut RawItem,
     count: c_int,
     timeout_ms: c_long,
 ) -> c_int {
-    guard(-1, || {
-        // SAFETY: the caller keeps this function's contract.
-        let items = unsafe { items_of(items, count) }?;
-        let mut polled = Vec::with_capacity(items.len());
-        for item in items.iter() {
-            // SAFETY: the caller passes null or a handle.
-            polled.push(unsafe { poll_item(item.socket, item.descriptor, item.events) }?);
-        }
-        let ready = tidewire_zmq::poll(&mut polled, timeout_ms)?;
-        for (item, polled) in items.iter_mut().zip(&polled) {
-            item.ready = ready_bits(polled);
-        }
-        Ok(c_int::try_from(ready).unwrap_or(c_int::MAX))
+    waits(|| {
+        guard(-1, || {
+            // SAFETY: the caller keeps this function's contract.
+            let items = unsafe { items_of(items, count) }?;
+            let mut polled = Vec::with_capacity(items.len());
+            for item in items.iter() {
+                // SAFETY: the caller passes null or a handle.
+                polled.push(unsafe { poll_item(item.socket, item.descriptor, item.events) }?);
+            }
+            let ready = tidewire_zmq::poll(&mut polled, timeout_ms)?;
+            for (item, polled) in items.iter_mut().zip(&polled) {
+                item.ready = ready_bits(polled);
+            }
+            Ok(c_int::try_from(ready).unwrap_or(c_int::MAX))
+        })
     })
 }
 
-/// `zmq_ppoll`: works like [`zmq_poll`], with another signal mask while it waits.
+/// `zmq_ppoll`: works like [`zmq_poll`], with another signal mask while it waits. The thread is not
+/// cancelled in it.
 ///
 /// # Safety
 ///
@@ -193,7 +207,8 @@ impl Descriptor {
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let (first, count) = (descriptors.as_mut_ptr(), descriptors.len());
         // SAFETY: `count` descriptors are there; the others are null or point to what they should.
-        let result = unsafe { ppoll(first, count as u64, time, signals) };
+        // The thread is not cancelled in it: `guard` is above.
+        let result = unsafe { ppoll(first.cast(), count as c_ulong, time, signals) };
         if result < 0 {
             let number = crate::errno::get();
             debug_assert!(number == EINTR || number == EINVAL);
@@ -201,14 +216,6 @@ impl Descriptor {
         }
         Ok(())
     }
-}
-
-/// C's `struct timespec`.
-#[derive(Debug)]
-#[repr(C)]
-struct Time {
-    seconds: c_long,
-    nanoseconds: c_long,
 }
 
 /// Returns what to wait for: a socket, or a descriptor if `handle` is null.
@@ -278,13 +285,3 @@ const FROM_SYSTEM: [(c_short, c_short); 3] = [
     (SYSTEM_OUT, OUT),
     (SYSTEM_PRIORITY, PRIORITY),
 ];
-
-// SAFETY: its signature as in `poll.h`.
-unsafe extern "C" {
-    fn ppoll(
-        descriptors: *mut Descriptor,
-        count: u64,
-        time: *const Time,
-        signals: *const c_void,
-    ) -> c_int;
-}

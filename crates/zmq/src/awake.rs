@@ -4,6 +4,7 @@
 //! again and again for a short time before it sleeps. [`Patience`](tidewire_rings::Patience) sets
 //! that time: it falls while waits last longer. One thread of a socket does so at a time.
 
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,6 +19,7 @@ use tidewire_readiness::{self as readiness, HeldSignals};
 
 use crate::core::{Core, Wait};
 use crate::lent::Held;
+use crate::outside::{self, Sleep};
 use crate::peer::Link;
 use crate::socket::Events;
 use crate::state::State;
@@ -74,6 +76,12 @@ impl Vigil {
             self.hold_signals();
         }
         now < moment.end
+    }
+
+    /// The signals that may come during a sleep outside; null: those of the thread.
+    pub(crate) fn mask(&self) -> *const c_void {
+        let mask = self.signals.as_ref().map(HeldSignals::mask);
+        mask.map_or(std::ptr::null(), |mask| std::ptr::from_ref(mask).cast())
     }
 
     /// Sleeps until there are events, and takes them.
@@ -143,6 +151,7 @@ impl Core {
             return Err(Errno::BADF);
         };
         let watched = has_descriptors.then(|| epoll.as_fd());
+        let mut left = None;
         let (found, was_enough) = Held::unlocked(state, || {
             let space = match moment {
                 None => space,
@@ -154,12 +163,24 @@ impl Core {
                     Err(error) => return (Err(error), None),
                 },
             };
+            if outside::is_wanted() {
+                left = self.context.core(self.id);
+            }
+            if left.is_some() {
+                return (Err(outside::LEFT), None);
+            }
             let timeout = wait.timespec();
             (
                 vigil.sleep(epoll.as_fd(), space, timeout.as_ref()),
                 moment.map(|_| false),
             )
         });
+        if let Some(core) = left {
+            let mut sleep = Sleep::new(wait, vigil, moment.is_some());
+            sleep.add_socket(core, epoll);
+            outside::leave(sleep);
+            return Err(outside::LEFT);
+        }
         self.end_wait(state);
         if moment.is_some() {
             state.was_awake(was_enough);
@@ -193,7 +214,7 @@ impl Core {
     }
 
     /// It waits no longer.
-    fn end_vigil(&self, state: &mut State) {
+    pub(crate) fn end_vigil(&self, state: &mut State) {
         // It may have been rung for this thread alone.
         if self.signal.is_raised() {
             state.answer_bell();
@@ -218,6 +239,8 @@ pub(crate) struct Watch<'c> {
     /// Others than bells.
     has_descriptors: bool,
     was_enough: Option<bool>,
+    /// The waits go on without it.
+    is_left: bool,
 }
 
 impl<'c> Watch<'c> {
@@ -232,6 +255,7 @@ impl<'c> Watch<'c> {
             has_others: cores.len() < count,
             has_descriptors: cores.len() < count,
             was_enough: None,
+            is_left: false,
         };
         for (core, wanted) in cores {
             let mut state = core.lock();
@@ -253,12 +277,12 @@ impl<'c> Watch<'c> {
         &mut self,
         descriptors: &mut [PollFd<'_>],
         wait: Wait,
-        mut vigil: Vigil,
+        vigil: &mut Vigil,
     ) -> Result<usize> {
         if !self.has_news
             && let Some(moment) = Moment::begin(self.limit_ns, wait)
         {
-            let found = self.stay_awake(descriptors, moment, &mut vigil)?;
+            let found = self.stay_awake(descriptors, moment, vigil)?;
             let is_over = found > 0 || self.must_stop();
             self.was_enough = (vigil.has_looked || !is_over).then_some(is_over);
             if found > 0 {
@@ -271,6 +295,7 @@ impl<'c> Watch<'c> {
         match self.has_news || self.must_stop() {
             true if !self.has_others => Ok(0),
             true => poll(descriptors, Some(&AT_ONCE)),
+            false if outside::is_wanted() => Err(outside::LEFT),
             false => vigil.poll(descriptors, wait.timespec().as_ref()),
         }
     }
@@ -299,6 +324,12 @@ impl<'c> Watch<'c> {
         }
     }
 
+    /// Leaves the waits to a sleep outside. Returns whether it has looked for events.
+    pub(crate) fn leave(&mut self) -> bool {
+        self.is_left = true;
+        self.was_enough.is_some()
+    }
+
     fn must_stop(&self) -> bool {
         self.cores.iter().any(|(core, _)| core.must_stop())
     }
@@ -306,6 +337,9 @@ impl<'c> Watch<'c> {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
+        if self.is_left {
+            return;
+        }
         for (core, _) in self.cores {
             core.signal.fall_asleep();
             let mut state = core.lock();

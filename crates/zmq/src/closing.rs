@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tidewire_readiness::Uncancelled;
+
 use crate::endpoint::{Loss, Phase, Role};
 use crate::monitor::{Ends, Event};
 use crate::parting::Partings;
@@ -121,6 +123,7 @@ impl State {
 
     /// Ends what an endpoint has begun.
     pub(crate) fn remove_endpoint(&mut self, endpoint: Key) {
+        let _uncancelled = Uncancelled::new();
         let Some(removed) = self.endpoints.remove(endpoint) else {
             return;
         };

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use foldhash::HashMap;
 use parking_lot::Mutex;
@@ -214,17 +215,31 @@ impl Context {
     /// [`Error::Interrupted`]: a signal handler has run while it waited. Call it again.
     pub fn terminate(&self) -> Result<(), Error> {
         self.shutdown();
+        while !self.terminate_within(LONG_TIME)? {}
+        Ok(())
+    }
+
+    /// Goes on with the end of a context that is shut down, for a limited time. Returns whether it
+    /// has ended.
+    ///
+    /// # Errors
+    /// As [`terminate`](Self::terminate).
+    #[doc(hidden)]
+    pub fn terminate_within(&self, limit: Duration) -> Result<bool, Error> {
+        debug_assert!(self.inner.is_terminated(), "it is shut down");
         if self.inner.is_forked() {
             self.inner.stop_reactors();
-            return Ok(());
+            return Ok(true);
         }
-        self.inner.wait_for_sockets()?;
+        if !self.inner.wait_for_sockets(limit)? {
+            return Ok(false);
+        }
         // A call that was under way at the shutdown may have connected.
         self.inner.inproc.forget_unbound();
         self.inner.stop_reactors();
         self.inner.sources.let_go();
         rooms::let_go();
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -267,6 +282,11 @@ impl ContextInner {
         }
     }
 
+    /// The socket with this number, if it is not finished.
+    pub(crate) fn core(&self, id: u64) -> Option<Arc<Core>> {
+        self.sockets.lock().get(&id).cloned()
+    }
+
     pub(crate) fn socket_finished(&self, id: u64) {
         let mut sockets = match self.is_forked() {
             true => match self.sockets.try_lock() {
@@ -284,17 +304,23 @@ impl ContextInner {
         }
     }
 
-    /// Waits until every socket has finished. A condition variable would go on waiting when a
-    /// signal handler has run.
-    fn wait_for_sockets(&self) -> Result<(), Error> {
+    /// Waits until every socket has finished, for a limited time. Returns whether they have. A
+    /// condition variable would go on waiting when a signal handler has run.
+    fn wait_for_sockets(&self, limit: Duration) -> Result<bool, Error> {
+        let end = Instant::now() + limit;
         loop {
             let seen = self.all_finished.load(Ordering::Acquire);
             if self.sockets.lock().is_empty() {
-                return Ok(());
+                return Ok(true);
             }
-            let flags = futex::Flags::PRIVATE;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            let time = Timespec::try_from(left).unwrap_or_default();
             // Without a time the kernel would go on waiting after a handler with SA_RESTART.
-            match futex::wait(&self.all_finished, flags, seen, Some(&LONG_TIME)) {
+            let flags = futex::Flags::PRIVATE;
+            match futex::wait(&self.all_finished, flags, seen, Some(&time)) {
                 Err(Errno::INTR) => return Err(Error::Interrupted),
                 // Something has changed, or the time is over.
                 Ok(()) | Err(_) => {}
@@ -367,11 +393,8 @@ fn leading_number(text: &[u8]) -> i32 {
         .unwrap_or_default()
 }
 
-/// Longer than any program runs.
-const LONG_TIME: Timespec = Timespec {
-    tv_sec: 1 << 30,
-    tv_nsec: 0,
-};
+/// One wait of a thread that waits without a limit.
+const LONG_TIME: Duration = Duration::from_secs(1 << 30);
 /// As libzmq has it: the system's limit.
 const PREFIX_BYTES_MAX: usize = 16;
 const IO_THREADS: i32 = 1;

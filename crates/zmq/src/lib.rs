@@ -65,6 +65,8 @@ mod numbered;
 mod option_kinds;
 mod option_table;
 mod options;
+#[doc(hidden)]
+pub mod outside;
 pub mod own_options;
 mod parting;
 mod peer;
@@ -77,7 +79,7 @@ pub use poll::{PollItem, PollTarget, poll};
 mod pressure;
 mod properties;
 mod proxy;
-pub use proxy::proxy;
+pub use proxy::{Proxy, proxy};
 
 mod publish;
 mod reactor;

@@ -13,6 +13,7 @@ use crate::lent::Held;
 use crate::message::{Last, Message};
 use crate::monitor::{Ends, Event, EventSink, Monitor};
 use crate::options::number;
+use crate::outside::{self, Inside};
 use crate::peer::Link;
 use crate::pipe::{Hello, PipeEnd};
 use crate::secure::Secure;
@@ -258,6 +259,7 @@ impl Socket {
             Some(Some(easing)) => Held::unlocked(state, || easing.look_on()),
         };
         if !has_caught_up {
+            let _inside = Inside::new();
             let wait = Wait::for_ns(EASING_NS);
             // An interruption cuts the moment short, no more.
             let _ = self.core().drive(state, wait, Purpose::Send);
@@ -278,7 +280,7 @@ impl Socket {
     ) -> Result<(), Error> {
         let wait = match flags.dont_wait {
             true => Wait::Not,
-            false => Wait::for_ms(state.options.send_timeout_ms),
+            false => outside::limit_or(|| Wait::for_ms(state.options.send_timeout_ms)).0,
         };
         let mut is_first = true;
         loop {
@@ -334,15 +336,19 @@ impl Socket {
     }
 
     fn receive_waiting(&self, mut state: Held<'_>, dont_wait: bool) -> Result<Message, Error> {
-        let wait = match dont_wait {
-            true => Wait::Not,
-            false => Wait::for_ms(state.options.receive_timeout_ms),
+        let (wait, mut has_slept) = match dont_wait {
+            true => (Wait::Not, false),
+            false => outside::limit_or(|| Wait::for_ms(state.options.receive_timeout_ms)),
         };
         if wait == Wait::Not {
             self.core().take_over(&mut state);
         }
         loop {
-            let driven = self.drive(&mut state, wait, Purpose::Receive);
+            let this_time = match std::mem::take(&mut has_slept) {
+                true => Wait::Not,
+                false => wait,
+            };
+            let driven = self.drive(&mut state, this_time, Purpose::Receive);
             let result = driven.and_then(|()| state.next_frame());
             match result {
                 Ok(Some(message)) => {

@@ -2,6 +2,7 @@
 //! in them, and connections that have failed.
 
 use rustix::event::epoll;
+use tidewire_readiness::Uncancelled;
 
 use crate::endpoint::{Loss, Role};
 use crate::link::Fill;
@@ -13,13 +14,18 @@ use crate::state::{State, Token};
 impl State {
     /// One event of the socket's epoll.
     pub(crate) fn handle(&mut self, flags: epoll::EventFlags, token: Token, ahead: bool) {
+        if let Token::Peer(key) = token {
+            return self.peer_event(key, flags, ahead);
+        }
+        // Descriptors may be closed, in which the C library would cancel the program's thread.
+        let _uncancelled = Uncancelled::new();
         match token {
             Token::Signal => {
                 self.signal.was_found();
                 self.answer_bell();
             }
             Token::Flag => {}
-            Token::Peer(key) => self.peer_event(key, flags, ahead),
+            Token::Peer(_) => {}
             Token::Parting(key) => self.look_at_parting(key),
             Token::Endpoint(key) => match self.endpoints.get(key).map(|known| &known.role) {
                 Some(Role::Listener { .. }) => self.accept(key),
@@ -38,6 +44,7 @@ impl State {
             _ => self.signal.write(),
         }
         if self.signal.has_mail() {
+            let _uncancelled = Uncancelled::new();
             for mail in self.signal.take_mail() {
                 self.take_mail(mail);
             }

@@ -4,6 +4,7 @@
     reason = "one reason for all calls of a test"
 )]
 
+mod cancelled;
 mod ending;
 mod signals;
 mod stack;
@@ -46,8 +47,8 @@ pub(crate) unsafe fn bind(socket: *mut c_void, endpoint: &CStr) -> Vec<u8> {
     place
 }
 
-/// Returns whether a thread sleeps in a call that waits for descriptors; `None`: the system does not
-/// tell. `thread` is its place under `/proc`, or that of a process for its main thread.
+/// Returns whether a thread sleeps in a call that waits for descriptors; `None`: the system does
+/// not tell. `thread` is its place under `/proc`, or that of a process for its main thread.
 pub(crate) fn is_asleep(thread: &str) -> Option<bool> {
     let call = std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
     let number = call.split(' ').next()?.parse().unwrap_or(-1);

@@ -87,7 +87,9 @@ fn a_call_that_waited_ended_when_its_process_was_stopped_and_continued() {
                 assert_eq!((zmq_close(peer), zmq_ctx_term(context)), (0, 0));
                 let case = (endpoint, receives, timeout_ms);
                 assert!(failed.is_none(), "{case:?}: {}", libc::WEXITSTATUS(status));
-                pipe.map(|end| libc::close(end));
+                pipe.into_iter().for_each(|end| {
+                    libc::close(end);
+                });
             }
         }
     }
