@@ -18,6 +18,13 @@ pub(crate) struct RawItem {
     ready: c_short,
 }
 
+impl RawItem {
+    /// Whether it is switched off by a negative descriptor, as `poll(2)` allows.
+    fn is_off(&self) -> bool {
+        self.socket.is_null() && self.descriptor < 0
+    }
+}
+
 #[cfg(test)]
 impl RawItem {
     /// Waits for a frame to receive.
@@ -57,13 +64,17 @@ pub(crate) unsafe extern "C-unwind" fn zmq_poll(
             // SAFETY: the caller keeps this function's contract.
             let items = unsafe { items_of(items, count) }?;
             let mut polled = Vec::with_capacity(items.len());
-            for item in items.iter() {
+            for item in items.iter().filter(|item| !item.is_off()) {
                 // SAFETY: the caller passes null or a handle.
                 polled.push(unsafe { poll_item(item.socket, item.descriptor, item.events) }?);
             }
             let ready = tidewire_zmq::poll(&mut polled, timeout_ms)?;
-            for (item, polled) in items.iter_mut().zip(&polled) {
-                item.ready = ready_bits(polled);
+            let mut polled = polled.iter();
+            for item in items {
+                item.ready = match item.is_off() {
+                    true => 0,
+                    false => polled.next().map_or(0, ready_bits),
+                };
             }
             Ok(c_int::try_from(ready).unwrap_or(c_int::MAX))
         })
@@ -285,3 +296,40 @@ const FROM_SYSTEM: [(c_short, c_short); 3] = [
     (SYSTEM_OUT, OUT),
     (SYSTEM_PRIORITY, PRIORITY),
 ];
+
+#[cfg(test)]
+#[allow(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "one reason for all calls of a test"
+)]
+mod tests {
+    use super::*;
+    use crate::context::{zmq_ctx_new, zmq_ctx_term};
+    use crate::socket::{zmq_bind, zmq_close, zmq_connect, zmq_socket};
+    use crate::transfer::zmq_send;
+
+    const PAIR: c_int = 0;
+
+    /// It failed with EBADF.
+    #[test]
+    fn an_item_with_a_negative_descriptor_was_not_passed_over() {
+        // SAFETY: handles of this library, and NUL-terminated strings.
+        unsafe {
+            let context = zmq_ctx_new();
+            let [one, other] = [PAIR; 2].map(|kind| zmq_socket(context, kind));
+            zmq_bind(one, c"inproc://off".as_ptr());
+            zmq_connect(other, c"inproc://off".as_ptr());
+            let off = || RawItem::of_descriptor(-1);
+            let mut items = [off(), RawItem::readable(one), off()];
+            items[0].ready = IN;
+            assert_eq!(zmq_poll(items.as_mut_ptr(), 3, 0), 0);
+            assert_eq!(items[0].ready, 0);
+            zmq_send(other, c"x".as_ptr().cast(), 1, 0);
+            assert_eq!(zmq_poll(items.as_mut_ptr(), 3, -1), 1);
+            assert_eq!(items.map(|item| item.ready), [0, IN, 0]);
+            assert_eq!(zmq_poll([off()].as_mut_ptr(), 1, 1), 0);
+            assert_eq!((zmq_close(one), zmq_close(other)), (0, 0));
+            assert_eq!(zmq_ctx_term(context), 0);
+        }
+    }
+}
