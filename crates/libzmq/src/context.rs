@@ -1,10 +1,12 @@
 //! Contexts, and the version.
 
+use crate::cancellation;
 use crate::errno::{EFAULT, EINVAL, Errno, guard, status};
 use crate::handle::Pool;
 use crate::text;
 use std::ffi::{c_int, c_void};
-use tidewire_zmq::Context;
+use std::time::Duration;
+use tidewire_zmq::{Context, outside};
 
 /// All contexts of the process.
 static CONTEXTS: Pool<Context> = Pool::new(0xabad_cafe);
@@ -41,7 +43,14 @@ pub(crate) unsafe extern "C" fn zmq_version(
 /// `zmq_ctx_new`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn zmq_ctx_new() -> *mut c_void {
-    guard(std::ptr::null_mut(), || Ok(CONTEXTS.open(Context::new())))
+    guard(std::ptr::null_mut(), || Ok(open(Context::new())))
+}
+
+/// Returns a handle for a context.
+fn open(context: Context) -> *mut c_void {
+    // A thread is cancelled where it waits; see `cancellation`.
+    outside::enable();
+    CONTEXTS.open(context)
 }
 
 /// `zmq_ctx_term`.
@@ -50,14 +59,27 @@ pub(crate) extern "C" fn zmq_ctx_new() -> *mut c_void {
 ///
 /// `handle` is null or was returned by [`zmq_ctx_new`].
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_ctx_term(handle: *mut c_void) -> c_int {
-    status(|| {
-        // SAFETY: the caller keeps this function's contract.
-        unsafe { context(handle) }?.terminate()?;
-        // SAFETY: the caller keeps this function's contract.
-        unsafe { CONTEXTS.close(handle) };
-        Ok(())
-    })
+pub(crate) unsafe extern "C-unwind" fn zmq_ctx_term(handle: *mut c_void) -> c_int {
+    // SAFETY: the caller keeps this function's contract.
+    let failed = unsafe { zmq_ctx_shutdown(handle) };
+    if failed != 0 {
+        return failed;
+    }
+    loop {
+        let result = guard(-1, || {
+            // SAFETY: the caller keeps this function's contract.
+            let is_ended = unsafe { context(handle) }?.terminate_within(TERM_LOOK)?;
+            if is_ended {
+                // SAFETY: the caller keeps this function's contract.
+                unsafe { CONTEXTS.close(handle) };
+            }
+            Ok(c_int::from(!is_ended))
+        });
+        if result != 1 {
+            return result;
+        }
+        cancellation::test();
+    }
 }
 
 /// `zmq_ctx_shutdown`.
@@ -152,7 +174,7 @@ pub(crate) extern "C" fn zmq_init(io_threads: c_int) -> *mut c_void {
         }
         let context = Context::new();
         context.set(IO_THREADS, io_threads)?;
-        Ok(CONTEXTS.open(context))
+        Ok(open(context))
     })
 }
 
@@ -162,7 +184,7 @@ pub(crate) extern "C" fn zmq_init(io_threads: c_int) -> *mut c_void {
 ///
 /// As for [`zmq_ctx_term`].
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_term(handle: *mut c_void) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn zmq_term(handle: *mut c_void) -> c_int {
     // SAFETY: the caller keeps this function's contract.
     unsafe { zmq_ctx_term(handle) }
 }
@@ -173,11 +195,13 @@ pub(crate) unsafe extern "C" fn zmq_term(handle: *mut c_void) -> c_int {
 ///
 /// As for [`zmq_ctx_term`].
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_ctx_destroy(handle: *mut c_void) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn zmq_ctx_destroy(handle: *mut c_void) -> c_int {
     // SAFETY: the caller keeps this function's contract.
     unsafe { zmq_ctx_term(handle) }
 }
 
+/// Time between two looks whether the thread that ends a context is to be cancelled.
+const TERM_LOOK: Duration = Duration::from_millis(500);
 /// The version of the interface.
 const VERSION: [c_int; 3] = [4, 3, 6];
 const IO_THREADS: c_int = 1;

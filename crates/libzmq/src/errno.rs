@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use tidewire_readiness::Uncancelled;
 use tidewire_zmq::Error;
 
 pub(crate) const EINTR: c_int = 4;
@@ -12,7 +13,9 @@ pub(crate) const EFAULT: c_int = 14;
 pub(crate) const EINVAL: c_int = 22;
 pub(crate) const ENOSYS: c_int = 38;
 pub(crate) const ENOTSOCK: c_int = 88;
-const ENOTRECOVERABLE: c_int = 131;
+pub(crate) const ENOTRECOVERABLE: c_int = 131;
+/// A call must sleep, and has left that to its caller.
+pub(crate) const ERESTART: c_int = 85;
 
 /// An error number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,9 +28,18 @@ impl From<Error> for Errno {
     }
 }
 
-/// Runs the body of a C function. An error sets `errno` and returns `failed`.
+/// Runs the body of a C function, in which the thread is not cancelled. An error sets `errno` and
+/// returns `failed`.
 #[inline]
 pub(crate) fn guard<R: Copy>(failed: R, work: impl FnOnce() -> Result<R, Errno>) -> R {
+    let _uncancelled = Uncancelled::new();
+    guard_short(failed, work)
+}
+
+/// Works like [`guard`], for functions that are called so often that the library itself has to see
+/// to it that the thread is not cancelled: it is where a descriptor is closed.
+#[inline]
+pub(crate) fn guard_short<R: Copy>(failed: R, work: impl FnOnce() -> Result<R, Errno>) -> R {
     // State that a panic leaves incomplete is behind the library's own locks, which handle panics.
     let result = catch_unwind(AssertUnwindSafe(work));
     match result {
@@ -47,6 +59,12 @@ pub(crate) fn guard<R: Copy>(failed: R, work: impl FnOnce() -> Result<R, Errno>)
 #[inline]
 pub(crate) fn status(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
     guard(-1, || work().map(|()| 0))
+}
+
+/// Works like [`guard_short`], for functions that return 0 or -1.
+#[inline]
+pub(crate) fn status_short(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
+    guard_short(-1, || work().map(|()| 0))
 }
 
 pub(crate) fn set(number: c_int) {

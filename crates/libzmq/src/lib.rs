@@ -10,10 +10,12 @@
 //!   handle, or one of another kind, is recognized by its tag and gives `ENOTSOCK` or `EFAULT`.
 //! * A `zmq_msg_t` holds a [`tidewire_zmq::Message`] followed by a tag; see [`message`].
 //! * No panic leaves the library: [`errno::guard`] turns it into `ENOTRECOVERABLE`.
+//! * A thread may be cancelled where it waits; see [`cancellation`].
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("the error numbers here are those of Linux");
 
+mod cancellation;
 mod capability;
 mod context;
 mod counter;
@@ -25,6 +27,8 @@ mod message;
 mod monitor;
 mod poll;
 mod poller;
+#[cfg(test)]
+mod programs;
 mod proxy;
 mod socket;
 mod text;

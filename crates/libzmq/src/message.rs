@@ -3,12 +3,14 @@
 //! A tag after the message says whether there is one. Any call on a closed `zmq_msg_t`, or on bytes
 //! that never were one, gives `EFAULT`.
 
-use crate::errno::{self, EFAULT, EINVAL, ENOMEM, Errno, guard, status};
+use crate::errno::{self, EFAULT, EINVAL, ENOMEM, Errno};
+use crate::errno::{guard_short as guard, status_short as status};
 use crate::text;
 use std::alloc::Layout;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
+use tidewire_readiness::Uncancelled;
 use tidewire_zmq::Message;
 
 /// C's `zmq_msg_t`.
@@ -478,6 +480,8 @@ impl AsRef<[u8]> for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
+        // Frames of this library are above it.
+        let _uncancelled = Uncancelled::new();
         // SAFETY: the bytes are not used any more, and this is called once.
         unsafe { (self.free)(self.data, self.hint) }
     }

@@ -1,8 +1,9 @@
 //! Waits for several sockets and descriptors at once.
 
+use crate::cancellation::{Time, ppoll, waits};
 use crate::errno::{EBADF, EFAULT, EINTR, EINVAL, Errno, guard};
 use crate::socket::socket;
-use std::ffi::{c_int, c_long, c_short, c_void};
+use std::ffi::{c_int, c_long, c_short, c_ulong, c_void};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use tidewire_zmq::{Events, PollItem, PollTarget, Socket};
@@ -17,34 +18,71 @@ pub(crate) struct RawItem {
     ready: c_short,
 }
 
+impl RawItem {
+    /// Whether it is switched off by a negative descriptor, as `poll(2)` allows.
+    fn is_off(&self) -> bool {
+        self.socket.is_null() && self.descriptor < 0
+    }
+}
+
+#[cfg(test)]
+impl RawItem {
+    /// Waits for a frame to receive.
+    pub(crate) fn readable(socket: *mut c_void) -> Self {
+        Self {
+            socket,
+            descriptor: 0,
+            events: IN,
+            ready: 0,
+        }
+    }
+
+    /// Waits for something to read.
+    pub(crate) fn of_descriptor(descriptor: c_int) -> Self {
+        Self {
+            socket: std::ptr::null_mut(),
+            descriptor,
+            events: IN,
+            ready: 0,
+        }
+    }
+}
+
 /// `zmq_poll`.
 ///
 /// # Safety
 ///
 /// `items` points to `count` items, whose sockets are null or handles.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_poll(
+pub(crate) unsafe extern "C-unwind" fn zmq_poll(
     items: *mut RawItem,
     count: c_int,
     timeout_ms: c_long,
 ) -> c_int {
-    guard(-1, || {
-        // SAFETY: the caller keeps this function's contract.
-        let items = unsafe { items_of(items, count) }?;
-        let mut polled = Vec::with_capacity(items.len());
-        for item in items.iter() {
-            // SAFETY: the caller passes null or a handle.
-            polled.push(unsafe { poll_item(item.socket, item.descriptor, item.events) }?);
-        }
-        let ready = tidewire_zmq::poll(&mut polled, timeout_ms)?;
-        for (item, polled) in items.iter_mut().zip(&polled) {
-            item.ready = ready_bits(polled);
-        }
-        Ok(c_int::try_from(ready).unwrap_or(c_int::MAX))
+    waits(|| {
+        guard(-1, || {
+            // SAFETY: the caller keeps this function's contract.
+            let items = unsafe { items_of(items, count) }?;
+            let mut polled = Vec::with_capacity(items.len());
+            for item in items.iter().filter(|item| !item.is_off()) {
+                // SAFETY: the caller passes null or a handle.
+                polled.push(unsafe { poll_item(item.socket, item.descriptor, item.events) }?);
+            }
+            let ready = tidewire_zmq::poll(&mut polled, timeout_ms)?;
+            let mut polled = polled.iter();
+            for item in items {
+                item.ready = match item.is_off() {
+                    true => 0,
+                    false => polled.next().map_or(0, ready_bits),
+                };
+            }
+            Ok(c_int::try_from(ready).unwrap_or(c_int::MAX))
+        })
     })
 }
 
-/// `zmq_ppoll`: works like [`zmq_poll`], with another signal mask while it waits.
+/// `zmq_ppoll`: works like [`zmq_poll`], with another signal mask while it waits. The thread is not
+/// cancelled in it.
 ///
 /// # Safety
 ///
@@ -180,7 +218,8 @@ impl Descriptor {
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let (first, count) = (descriptors.as_mut_ptr(), descriptors.len());
         // SAFETY: `count` descriptors are there; the others are null or point to what they should.
-        let result = unsafe { ppoll(first, count as u64, time, signals) };
+        // The thread is not cancelled in it: `guard` is above.
+        let result = unsafe { ppoll(first.cast(), count as c_ulong, time, signals) };
         if result < 0 {
             let number = crate::errno::get();
             debug_assert!(number == EINTR || number == EINVAL);
@@ -188,14 +227,6 @@ impl Descriptor {
         }
         Ok(())
     }
-}
-
-/// C's `struct timespec`.
-#[derive(Debug)]
-#[repr(C)]
-struct Time {
-    seconds: c_long,
-    nanoseconds: c_long,
 }
 
 /// Returns what to wait for: a socket, or a descriptor if `handle` is null.
@@ -266,12 +297,39 @@ const FROM_SYSTEM: [(c_short, c_short); 3] = [
     (SYSTEM_PRIORITY, PRIORITY),
 ];
 
-// SAFETY: its signature as in `poll.h`.
-unsafe extern "C" {
-    fn ppoll(
-        descriptors: *mut Descriptor,
-        count: u64,
-        time: *const Time,
-        signals: *const c_void,
-    ) -> c_int;
+#[cfg(test)]
+#[allow(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "one reason for all calls of a test"
+)]
+mod tests {
+    use super::*;
+    use crate::context::{zmq_ctx_new, zmq_ctx_term};
+    use crate::socket::{zmq_bind, zmq_close, zmq_connect, zmq_socket};
+    use crate::transfer::zmq_send;
+
+    const PAIR: c_int = 0;
+
+    /// It failed with EBADF.
+    #[test]
+    fn an_item_with_a_negative_descriptor_was_not_passed_over() {
+        // SAFETY: handles of this library, and NUL-terminated strings.
+        unsafe {
+            let context = zmq_ctx_new();
+            let [one, other] = [PAIR; 2].map(|kind| zmq_socket(context, kind));
+            zmq_bind(one, c"inproc://off".as_ptr());
+            zmq_connect(other, c"inproc://off".as_ptr());
+            let off = || RawItem::of_descriptor(-1);
+            let mut items = [off(), RawItem::readable(one), off()];
+            items[0].ready = IN;
+            assert_eq!(zmq_poll(items.as_mut_ptr(), 3, 0), 0);
+            assert_eq!(items[0].ready, 0);
+            zmq_send(other, c"x".as_ptr().cast(), 1, 0);
+            assert_eq!(zmq_poll(items.as_mut_ptr(), 3, -1), 1);
+            assert_eq!(items.map(|item| item.ready), [0, IN, 0]);
+            assert_eq!(zmq_poll([off()].as_mut_ptr(), 1, 1), 0);
+            assert_eq!((zmq_close(one), zmq_close(other)), (0, 0));
+            assert_eq!(zmq_ctx_term(context), 0);
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Pollers keep the list of sockets and descriptors between waits.
 
+use crate::cancellation::waits;
 use crate::errno::{EAGAIN, EBADF, EFAULT, EINVAL, ENOTSOCK, Errno, guard, status};
 use crate::handle::Pool;
 use crate::poll::{ERROR, IN, OUT, PRIORITY, poll_item, ready_bits};
@@ -375,7 +376,7 @@ unsafe fn change_descriptor(
 ///
 /// `handle` is null or a poller's; `event` is null or has room for an event.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_poller_wait(
+pub(crate) unsafe extern "C-unwind" fn zmq_poller_wait(
     handle: *mut c_void,
     event: *mut RawEvent,
     timeout_ms: c_long,
@@ -398,25 +399,27 @@ pub(crate) unsafe extern "C" fn zmq_poller_wait(
 ///
 /// `handle` is null or a poller's; `found` has room for `count` events.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_poller_wait_all(
+pub(crate) unsafe extern "C-unwind" fn zmq_poller_wait_all(
     handle: *mut c_void,
     found: *mut RawEvent,
     count: c_int,
     timeout_ms: c_long,
 ) -> c_int {
-    guard(-1, || {
-        // SAFETY: the caller keeps this function's contract.
-        let poller = unsafe { poller(handle) }?;
-        if found.is_null() {
-            return Err(Errno(EFAULT));
-        }
-        let count = usize::try_from(count).map_err(|_| Errno(EINVAL))?;
-        // SAFETY: the caller guarantees the room; an event may hold any bytes.
-        let found = unsafe { std::slice::from_raw_parts_mut(found, count) };
-        // Other threads may add and remove items during the wait.
-        let items = poller.lock().items.clone();
-        let ready = Poller::wait(&items, found, timeout_ms)?;
-        Ok(c_int::try_from(ready).unwrap_or(c_int::MAX))
+    waits(|| {
+        guard(-1, || {
+            // SAFETY: the caller keeps this function's contract.
+            let poller = unsafe { poller(handle) }?;
+            if found.is_null() {
+                return Err(Errno(EFAULT));
+            }
+            let count = usize::try_from(count).map_err(|_| Errno(EINVAL))?;
+            // SAFETY: the caller guarantees the room; an event may hold any bytes.
+            let found = unsafe { std::slice::from_raw_parts_mut(found, count) };
+            // Other threads may add and remove items during the wait.
+            let items = poller.lock().items.clone();
+            let ready = Poller::wait(&items, found, timeout_ms)?;
+            Ok(c_int::try_from(ready).unwrap_or(c_int::MAX))
+        })
     })
 }
 

@@ -1,8 +1,10 @@
 //! Proxies between two sockets.
 
+use crate::cancellation::waits;
 use crate::errno::{EFAULT, Errno, status};
 use crate::socket::socket;
 use std::ffi::{c_int, c_void};
+use tidewire_zmq::Proxy;
 
 /// `zmq_proxy`.
 ///
@@ -10,7 +12,7 @@ use std::ffi::{c_int, c_void};
 ///
 /// Each is null or a socket's handle.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_proxy(
+pub(crate) unsafe extern "C-unwind" fn zmq_proxy(
     frontend: *mut c_void,
     backend: *mut c_void,
     capture: *mut c_void,
@@ -25,27 +27,27 @@ pub(crate) unsafe extern "C" fn zmq_proxy(
 ///
 /// Each is null or a socket's handle.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_proxy_steerable(
+pub(crate) unsafe extern "C-unwind" fn zmq_proxy_steerable(
     frontend: *mut c_void,
     backend: *mut c_void,
     capture: *mut c_void,
     control: *mut c_void,
 ) -> c_int {
-    status(|| {
-        if frontend.is_null() || backend.is_null() {
-            return Err(Errno(EFAULT));
-        }
-        let present = |handle: *mut c_void| (!handle.is_null()).then_some(handle);
-        // SAFETY: the caller passes a handle.
-        let open = |handle| unsafe { socket(handle) };
-        let capture = present(capture).map(open).transpose()?;
-        let control = present(control).map(open).transpose()?;
-        Ok(tidewire_zmq::proxy(
-            open(frontend)?,
-            open(backend)?,
-            capture,
-            control,
-        )?)
+    let mut proxy: Option<Proxy<'static>> = None;
+    waits(|| {
+        status(|| {
+            if frontend.is_null() || backend.is_null() {
+                return Err(Errno(EFAULT));
+            }
+            let present = |handle: *mut c_void| (!handle.is_null()).then_some(handle);
+            // SAFETY: the caller passes a handle.
+            let open = |handle| unsafe { socket(handle) };
+            let capture = present(capture).map(open).transpose()?;
+            let control = present(control).map(open).transpose()?;
+            let [frontend, backend] = [open(frontend)?, open(backend)?];
+            let new = || Proxy::new(frontend, backend, capture, control);
+            Ok(proxy.get_or_insert_with(new).run()?)
+        })
     })
 }
 
@@ -55,7 +57,7 @@ pub(crate) unsafe extern "C" fn zmq_proxy_steerable(
 ///
 /// Each is null or a socket's handle.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_device(
+pub(crate) unsafe extern "C-unwind" fn zmq_device(
     _: c_int,
     frontend: *mut c_void,
     backend: *mut c_void,

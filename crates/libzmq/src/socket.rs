@@ -1,7 +1,7 @@
 //! Sockets: all functions except those that send and receive.
 
 use crate::context::context;
-use crate::errno::{EBADF, EINVAL, ENOTSOCK, Errno, guard, status};
+use crate::errno::{EBADF, EINVAL, ENOTSOCK, Errno, guard, status, status_short};
 use crate::handle::Pool;
 use crate::poll::OUT;
 use crate::text;
@@ -97,7 +97,7 @@ pub(crate) unsafe extern "C" fn zmq_getsockopt(
     value: *mut c_void,
     size: *mut usize,
 ) -> c_int {
-    status(|| {
+    status_short(|| {
         // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
         let write = |room: &mut [u8]| {

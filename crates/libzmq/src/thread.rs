@@ -1,9 +1,10 @@
 //! Threads, sleep and stopwatches, for test programs.
 
 use crate::errno::{EAGAIN, Errno, guard};
-use std::ffi::{c_int, c_ulong, c_void};
+use std::ffi::{c_int, c_uint, c_ulong, c_void};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
+use tidewire_readiness::Uncancelled;
 
 /// `zmq_thread_fn`.
 type ThreadFunction = unsafe extern "C" fn(*mut c_void);
@@ -37,15 +38,18 @@ pub(crate) unsafe extern "C" fn zmq_threadclose(thread: *mut c_void) {
     if !thread.is_null() {
         // SAFETY: the caller keeps this function's contract.
         let thread = unsafe { Box::from_raw(thread.cast::<JoinHandle<()>>()) };
+        // The join would cancel this thread where it can.
+        let _uncancelled = Uncancelled::new();
         // It cannot panic: it runs a C function.
         let _ = thread.join();
     }
 }
 
-/// `zmq_sleep`.
+/// `zmq_sleep`. As with libzmq a signal ends it, and the thread may be cancelled.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn zmq_sleep(seconds: c_int) {
-    std::thread::sleep(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)));
+pub(crate) extern "C-unwind" fn zmq_sleep(seconds: c_int) {
+    // SAFETY: any number will do. No frame up to the program's has anything to drop.
+    unsafe { sleep(c_uint::try_from(seconds).unwrap_or(0)) };
 }
 
 /// `zmq_stopwatch_start`.
@@ -80,6 +84,11 @@ pub(crate) unsafe extern "C" fn zmq_stopwatch_stop(watch: *mut c_void) -> c_ulon
         drop(unsafe { Box::from_raw(watch.cast::<Instant>()) });
     }
     elapsed_us
+}
+
+// SAFETY: its signature as in `unistd.h`. It unwinds a thread that is cancelled.
+unsafe extern "C-unwind" {
+    fn sleep(seconds: c_uint) -> c_uint;
 }
 
 struct ThreadCall {

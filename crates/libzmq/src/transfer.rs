@@ -1,11 +1,13 @@
 //! Functions that send and receive.
 
-use crate::errno::{EINVAL, ENOMEM, Errno, guard};
+use crate::cancellation::waits;
+use crate::errno::{EINVAL, ENOMEM, Errno, guard, guard_short};
 use crate::message::RawMessage;
 use crate::socket::socket;
 use crate::text;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use tidewire_zmq::outside::{Inside, is_left};
 use tidewire_zmq::{Error, Message, SendFlags, SocketType};
 
 /// `zmq_send`.
@@ -14,19 +16,21 @@ use tidewire_zmq::{Error, Message, SendFlags, SocketType};
 ///
 /// `handle` is null or a socket's; `data` points to `size` bytes.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_send(
+pub(crate) unsafe extern "C-unwind" fn zmq_send(
     handle: *mut c_void,
     data: *const c_void,
     size: usize,
     flags: c_int,
 ) -> c_int {
-    guard(-1, || {
-        // SAFETY: the caller keeps this function's contract.
-        let socket = unsafe { socket(handle) }?;
-        // SAFETY: the caller keeps this function's contract.
-        let bytes = unsafe { text::bytes(data, size) }?;
-        socket.send_bytes(bytes, send_flags(flags))?;
-        Ok(told(size))
+    waits(|| {
+        guard_short(-1, || {
+            // SAFETY: the caller keeps this function's contract.
+            let socket = unsafe { socket(handle) }?;
+            // SAFETY: the caller keeps this function's contract.
+            let bytes = unsafe { text::bytes(data, size) }?;
+            socket.send_bytes(bytes, send_flags(flags))?;
+            Ok(told(size))
+        })
     })
 }
 
@@ -36,19 +40,21 @@ pub(crate) unsafe extern "C" fn zmq_send(
 ///
 /// As for [`zmq_send`], with bytes that never change and are never freed.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_send_const(
+pub(crate) unsafe extern "C-unwind" fn zmq_send_const(
     handle: *mut c_void,
     data: *const c_void,
     size: usize,
     flags: c_int,
 ) -> c_int {
-    guard(-1, || {
-        // SAFETY: the caller keeps this function's contract.
-        let socket = unsafe { socket(handle) }?;
-        // SAFETY: the caller keeps this function's contract.
-        let bytes: &'static [u8] = unsafe { text::bytes(data, size) }?;
-        socket.send(&mut Message::from_static(bytes), send_flags(flags))?;
-        Ok(told(size))
+    waits(|| {
+        guard_short(-1, || {
+            // SAFETY: the caller keeps this function's contract.
+            let socket = unsafe { socket(handle) }?;
+            // SAFETY: the caller keeps this function's contract.
+            let bytes: &'static [u8] = unsafe { text::bytes(data, size) }?;
+            socket.send(&mut Message::from_static(bytes), send_flags(flags))?;
+            Ok(told(size))
+        })
     })
 }
 
@@ -58,7 +64,7 @@ pub(crate) unsafe extern "C" fn zmq_send_const(
 ///
 /// `message` is null or points to a `zmq_msg_t`; `handle` is null or a socket's.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_msg_send(
+pub(crate) unsafe extern "C-unwind" fn zmq_msg_send(
     message: *mut RawMessage,
     handle: *mut c_void,
     flags: c_int,
@@ -72,14 +78,16 @@ pub(crate) unsafe extern "C" fn zmq_msg_send(
 /// As for [`zmq_msg_send`].
 #[inline]
 unsafe fn send_message(message: *mut RawMessage, handle: *mut c_void, flags: c_int) -> c_int {
-    guard(-1, || {
-        // SAFETY: the caller keeps this function's contract.
-        let socket = unsafe { socket(handle) }?;
-        // SAFETY: the caller keeps this function's contract.
-        let message = unsafe { RawMessage::get(message) }?;
-        let size = message.len();
-        socket.send(message, send_flags(flags))?;
-        Ok(told(size))
+    waits(|| {
+        guard_short(-1, || {
+            // SAFETY: the caller keeps this function's contract.
+            let socket = unsafe { socket(handle) }?;
+            // SAFETY: the caller keeps this function's contract.
+            let message = unsafe { RawMessage::get(message) }?;
+            let size = message.len();
+            socket.send(message, send_flags(flags))?;
+            Ok(told(size))
+        })
     })
 }
 
@@ -89,7 +97,7 @@ unsafe fn send_message(message: *mut RawMessage, handle: *mut c_void, flags: c_i
 ///
 /// As for [`zmq_msg_send`].
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_sendmsg(
+pub(crate) unsafe extern "C-unwind" fn zmq_sendmsg(
     handle: *mut c_void,
     message: *mut RawMessage,
     flags: c_int,
@@ -104,19 +112,21 @@ pub(crate) unsafe extern "C" fn zmq_sendmsg(
 ///
 /// `handle` is null or a socket's; `data` has room for `size` bytes.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_recv(
+pub(crate) unsafe extern "C-unwind" fn zmq_recv(
     handle: *mut c_void,
     data: *mut c_void,
     size: usize,
     flags: c_int,
 ) -> c_int {
-    guard(-1, || {
-        // SAFETY: the caller keeps this function's contract.
-        let socket = unsafe { socket(handle) }?;
-        // SAFETY: the caller keeps this function's contract.
-        let room = unsafe { text::room(data, size) }?;
-        let received = socket.receive_into(room, flags & DONT_WAIT != 0)?;
-        Ok(told(received))
+    waits(|| {
+        guard_short(-1, || {
+            // SAFETY: the caller keeps this function's contract.
+            let socket = unsafe { socket(handle) }?;
+            // SAFETY: the caller keeps this function's contract.
+            let room = unsafe { text::room(data, size) }?;
+            let received = socket.receive_into(room, flags & DONT_WAIT != 0)?;
+            Ok(told(received))
+        })
     })
 }
 
@@ -126,7 +136,7 @@ pub(crate) unsafe extern "C" fn zmq_recv(
 ///
 /// `message` is null or points to a `zmq_msg_t`; `handle` is null or a socket's.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_msg_recv(
+pub(crate) unsafe extern "C-unwind" fn zmq_msg_recv(
     message: *mut RawMessage,
     handle: *mut c_void,
     flags: c_int,
@@ -140,26 +150,28 @@ pub(crate) unsafe extern "C" fn zmq_msg_recv(
 /// As for [`zmq_msg_recv`].
 #[inline]
 unsafe fn receive_message(message: *mut RawMessage, handle: *mut c_void, flags: c_int) -> c_int {
-    guard(-1, || {
-        // SAFETY: the caller keeps this function's contract.
-        let socket = unsafe { socket(handle) }?;
-        // SAFETY: the caller keeps this function's contract.
-        let message = unsafe { RawMessage::get(message) }?;
-        match socket.receive_to(message, flags & DONT_WAIT != 0) {
-            Ok(()) => Ok(told(message.len())),
-            Err(error) => {
-                if empties_on(error) && empties_first(socket.kind()) {
-                    *message = Message::new();
+    waits(|| {
+        guard_short(-1, || {
+            // SAFETY: the caller keeps this function's contract.
+            let socket = unsafe { socket(handle) }?;
+            // SAFETY: the caller keeps this function's contract.
+            let message = unsafe { RawMessage::get(message) }?;
+            match socket.receive_to(message, flags & DONT_WAIT != 0) {
+                Ok(()) => Ok(told(message.len())),
+                Err(error) => {
+                    if empties_on(error) && empties_first(socket.kind()) {
+                        *message = Message::new();
+                    }
+                    Err(error.into())
                 }
-                Err(error.into())
             }
-        }
+        })
     })
 }
 
 /// Returns whether libzmq has looked for a message before it fails so.
 fn empties_on(error: Error) -> bool {
-    matches!(error, Error::Again | Error::Interrupted)
+    matches!(error, Error::Again | Error::Interrupted) || is_left(error)
 }
 
 /// Returns whether sockets of this type empty the message before they look for another one, as in
@@ -174,7 +186,7 @@ fn empties_first(kind: SocketType) -> bool {
 ///
 /// As for [`zmq_msg_recv`].
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_recvmsg(
+pub(crate) unsafe extern "C-unwind" fn zmq_recvmsg(
     handle: *mut c_void,
     message: *mut RawMessage,
     flags: c_int,
@@ -196,6 +208,8 @@ pub(crate) unsafe extern "C" fn zmq_sendiov(
     flags: c_int,
 ) -> c_int {
     guard(-1, || {
+        // Some of the parts may be done with.
+        let _inside = Inside::new();
         // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
         if count == 0 || parts.is_null() {
@@ -229,6 +243,8 @@ pub(crate) unsafe extern "C" fn zmq_recviov(
     flags: c_int,
 ) -> c_int {
     guard(-1, || {
+        // Some of the parts may be done with.
+        let _inside = Inside::new();
         // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
         if count.is_null() || parts.is_null() {

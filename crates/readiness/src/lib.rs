@@ -1,10 +1,13 @@
 //! Notifications of the operating system: readiness of descriptors, bytes that a peer has not
-//! acknowledged, forks of the process, which threads handle its signals, and how threads are
-//! scheduled.
+//! acknowledged, forks of the process, which threads handle its signals or are cancelled, and how
+//! threads are scheduled.
 //!
 //! Epoll waits work on every kernel. `epoll_pwait2`, since Linux 5.11, has a resolution of 1 ns.
 //! Older kernels, valgrind 3.19 and some sandboxes do not have it. There `epoll_wait` waits in
 //! milliseconds, rounded up, so a wait never ends early.
+
+mod cancellation;
+pub use cancellation::Uncancelled;
 
 mod fork;
 pub use fork::forks;
@@ -92,57 +95,8 @@ pub fn look_while(
     }
 }
 
-/// Works like [`wait`]; signals that were held back come during the wait.
-///
-/// # Errors
-/// The same as [`wait`]. A signal that is pending already interrupts the wait.
-pub fn wait_releasing<'s>(
-    epoll: impl AsFd,
-    space: &'s mut [MaybeUninit<Event>],
-    timeout: Option<&Timespec>,
-    held: &HeldSignals,
-) -> Result<&'s [Event]> {
-    let epoll = epoll.as_fd().as_raw_fd();
-    let room = i32::try_from(space.len()).unwrap_or(i32::MAX);
-    let mut found = -1;
-    let mut is_old = IS_OLD_KERNEL.load(Ordering::Relaxed);
-    if !is_old {
-        let time = timeout.map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: `space` has room for the given number of events, and the mask and the time are
-        // null or point to what the kernel expects.
-        found = unsafe {
-            libc::syscall(
-                libc::SYS_epoll_pwait2,
-                epoll,
-                space.as_mut_ptr().cast::<libc::epoll_event>(),
-                room,
-                time,
-                held.mask(),
-                KERNEL_MASK_BYTES,
-            )
-        } as i32;
-        is_old = found < 0 && matches!(last_error(), Errno::NOSYS | Errno::PERM);
-    }
-    if is_old {
-        let timeout_ms = timeout.map_or(-1, rounded_up_ms);
-        // SAFETY: as above.
-        found = unsafe {
-            libc::epoll_pwait(
-                epoll,
-                space.as_mut_ptr().cast(),
-                room,
-                timeout_ms,
-                held.mask(),
-            )
-        };
-    }
-    let count = usize::try_from(found).map_err(|_| last_error())?;
-    // SAFETY: the kernel has written this number of events.
-    Ok(unsafe { space[..count].assume_init_ref() })
-}
-
 /// `poll(2)`. Signals that were held back come during the wait. Returns the number of descriptors
-/// that are ready.
+/// that are ready. The thread is not cancelled in it.
 ///
 /// # Errors
 /// A signal arrived ([`Errno::INTR`]).
@@ -151,14 +105,27 @@ pub fn poll_releasing(
     timeout: Option<&Timespec>,
     held: &HeldSignals,
 ) -> Result<usize> {
-    let time = timeout.map(|timeout| libc::timespec {
+    // The kernel stores in it what is left.
+    let mut time = timeout.map(|timeout| libc::timespec {
         tv_sec: timeout.tv_sec,
         tv_nsec: timeout.tv_nsec,
     });
-    let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let time = time
+        .as_mut()
+        .map_or(std::ptr::null_mut(), std::ptr::from_mut);
     let first = descriptors.as_mut_ptr().cast::<libc::pollfd>();
-    // SAFETY: `PollFd` is a transparent `pollfd`, and `first` points to this number of them.
-    let found = unsafe { libc::ppoll(first, descriptors.len() as u64, time, held.mask()) };
+    // SAFETY: `PollFd` is a transparent `pollfd`, and `first` points to this number of them. The
+    // mask and the time are null or point to what the kernel expects.
+    let found = unsafe {
+        libc::syscall(
+            libc::SYS_ppoll,
+            first,
+            descriptors.len(),
+            time,
+            std::ptr::from_ref(held.mask()),
+            KERNEL_MASK_BYTES,
+        )
+    };
     usize::try_from(found).map_err(|_| last_error())
 }
 
@@ -291,28 +258,18 @@ mod tests {
             assert_eq!(unsafe { libc::raise(libc::SIGUSR2) }, 0);
         };
         let handled = || HANDLED.load(Ordering::SeqCst);
-        let watching = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll");
-        let mut space = [const { MaybeUninit::uninit() }; 4];
 
         let held = HeldSignals::new();
         raise();
         assert_eq!(handled(), 0);
-        let waited = wait_releasing(&watching, &mut space, None, &held);
-        assert_eq!((waited.err(), handled()), (Some(Errno::INTR), 1));
-        raise();
-        assert_eq!(handled(), 1);
         let polled = poll_releasing(&mut [], None, &held);
-        assert_eq!((polled.err(), handled()), (Some(Errno::INTR), 2));
+        assert_eq!((polled.err(), handled()), (Some(Errno::INTR), 1));
         raise();
         drop(held);
-        assert_eq!(handled(), 3);
+        assert_eq!(handled(), 2);
 
         let held = HeldSignals::new();
         let bell = eventfd(1, EventfdFlags::CLOEXEC).expect("an eventfd");
-        let data = epoll::EventData::new_u64(7);
-        epoll::add(&watching, &bell, data, epoll::EventFlags::IN).expect("to watch it");
-        let found = wait_releasing(&watching, &mut space, None, &held).expect("an event");
-        assert_eq!(found.len(), 1);
         let mut polled = [PollFd::new(&bell, rustix::event::PollFlags::IN)];
         assert_eq!(poll_releasing(&mut polled, None, &held), Ok(1));
         assert!(polled[0].revents().contains(rustix::event::PollFlags::IN));

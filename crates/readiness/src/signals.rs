@@ -24,8 +24,7 @@ pub fn spawn_without_signals<T: Send + 'static>(
 }
 
 /// Signals that the calling thread holds back. They are handled when this value is dropped, or
-/// during [`wait_releasing`](crate::wait_releasing) and [`poll_releasing`](crate::poll_releasing),
-/// which they interrupt.
+/// during [`poll_releasing`](crate::poll_releasing), which they interrupt.
 ///
 /// A thread that looks for events without sleeping would handle a signal between two looks. It
 /// would then sleep, though the program expects that the signal interrupts its call.
@@ -53,7 +52,7 @@ impl HeldSignals {
     }
 
     /// Signals that the thread blocked before.
-    pub(crate) fn mask(&self) -> &nix::libc::sigset_t {
+    pub fn mask(&self) -> &nix::libc::sigset_t {
         self.before.as_ref()
     }
 }

@@ -4,6 +4,7 @@
 //! again and again for a short time before it sleeps. [`Patience`](tidewire_rings::Patience) sets
 //! that time: it falls while waits last longer. One thread of a socket does so at a time.
 
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,13 +12,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::Event;
-use rustix::event::{PollFd, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, Result};
 use rustix::time::Timespec;
 use tidewire_readiness::{self as readiness, HeldSignals};
 
 use crate::core::{Core, Wait};
 use crate::lent::Held;
+use crate::outside::{self, Sleep};
 use crate::peer::Link;
 use crate::socket::Events;
 use crate::state::State;
@@ -76,15 +78,26 @@ impl Vigil {
         now < moment.end
     }
 
+    /// The signals that may come during a sleep outside; null: those of the thread.
+    pub(crate) fn mask(&self) -> *const c_void {
+        let mask = self.signals.as_ref().map(HeldSignals::mask);
+        mask.map_or(std::ptr::null(), |mask| std::ptr::from_ref(mask).cast())
+    }
+
+    /// Sleeps until there are events, and takes them.
+    ///
+    /// Not by `epoll_wait`, which also ends when the process is stopped and continued. The kernel
+    /// goes on with `poll` then, and ends it for a signal only if a handler has run.
     fn sleep<'s>(
         &self,
         epoll: BorrowedFd<'_>,
         space: &'s mut [MaybeUninit<Event>],
         timeout: Option<&Timespec>,
     ) -> Result<&'s [Event]> {
-        match &self.signals {
-            None => readiness::wait(epoll, space, timeout),
-            Some(held) => readiness::wait_releasing(epoll, space, timeout, held),
+        let mut watched = [PollFd::from_borrowed_fd(epoll, PollFlags::IN)];
+        match self.poll(&mut watched, timeout)? {
+            0 => Ok(&[]),
+            _ => readiness::look(epoll, space),
         }
     }
 
@@ -138,6 +151,7 @@ impl Core {
             return Err(Errno::BADF);
         };
         let watched = has_descriptors.then(|| epoll.as_fd());
+        let mut left = None;
         let (found, was_enough) = Held::unlocked(state, || {
             let space = match moment {
                 None => space,
@@ -149,12 +163,24 @@ impl Core {
                     Err(error) => return (Err(error), None),
                 },
             };
+            if outside::is_wanted() {
+                left = self.context.core(self.id);
+            }
+            if left.is_some() {
+                return (Err(outside::LEFT), None);
+            }
             let timeout = wait.timespec();
             (
                 vigil.sleep(epoll.as_fd(), space, timeout.as_ref()),
                 moment.map(|_| false),
             )
         });
+        if let Some(core) = left {
+            let mut sleep = Sleep::new(wait, vigil, moment.is_some());
+            sleep.add_socket(core, epoll);
+            outside::leave(sleep);
+            return Err(outside::LEFT);
+        }
         self.end_wait(state);
         if moment.is_some() {
             state.was_awake(was_enough);
@@ -188,7 +214,7 @@ impl Core {
     }
 
     /// It waits no longer.
-    fn end_vigil(&self, state: &mut State) {
+    pub(crate) fn end_vigil(&self, state: &mut State) {
         // It may have been rung for this thread alone.
         if self.signal.is_raised() {
             state.answer_bell();
@@ -213,6 +239,8 @@ pub(crate) struct Watch<'c> {
     /// Others than bells.
     has_descriptors: bool,
     was_enough: Option<bool>,
+    /// The waits go on without it.
+    is_left: bool,
 }
 
 impl<'c> Watch<'c> {
@@ -227,6 +255,7 @@ impl<'c> Watch<'c> {
             has_others: cores.len() < count,
             has_descriptors: cores.len() < count,
             was_enough: None,
+            is_left: false,
         };
         for (core, wanted) in cores {
             let mut state = core.lock();
@@ -248,12 +277,12 @@ impl<'c> Watch<'c> {
         &mut self,
         descriptors: &mut [PollFd<'_>],
         wait: Wait,
-        mut vigil: Vigil,
+        vigil: &mut Vigil,
     ) -> Result<usize> {
         if !self.has_news
             && let Some(moment) = Moment::begin(self.limit_ns, wait)
         {
-            let found = self.stay_awake(descriptors, moment, &mut vigil)?;
+            let found = self.stay_awake(descriptors, moment, vigil)?;
             let is_over = found > 0 || self.must_stop();
             self.was_enough = (vigil.has_looked || !is_over).then_some(is_over);
             if found > 0 {
@@ -266,6 +295,7 @@ impl<'c> Watch<'c> {
         match self.has_news || self.must_stop() {
             true if !self.has_others => Ok(0),
             true => poll(descriptors, Some(&AT_ONCE)),
+            false if outside::is_wanted() => Err(outside::LEFT),
             false => vigil.poll(descriptors, wait.timespec().as_ref()),
         }
     }
@@ -294,6 +324,12 @@ impl<'c> Watch<'c> {
         }
     }
 
+    /// Leaves the waits to a sleep outside. Returns whether it has looked for events.
+    pub(crate) fn leave(&mut self) -> bool {
+        self.is_left = true;
+        self.was_enough.is_some()
+    }
+
     fn must_stop(&self) -> bool {
         self.cores.iter().any(|(core, _)| core.must_stop())
     }
@@ -301,6 +337,9 @@ impl<'c> Watch<'c> {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
+        if self.is_left {
+            return;
+        }
         for (core, _) in self.cores {
             core.signal.fall_asleep();
             let mut state = core.lock();

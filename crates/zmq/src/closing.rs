@@ -1,5 +1,9 @@
 //! The end of endpoints and of sockets.
 
+use std::sync::Arc;
+
+use tidewire_readiness::Uncancelled;
+
 use crate::endpoint::{Loss, Phase, Role};
 use crate::monitor::{Ends, Event};
 use crate::parting::Partings;
@@ -119,19 +123,23 @@ impl State {
 
     /// Ends what an endpoint has begun.
     pub(crate) fn remove_endpoint(&mut self, endpoint: Key) {
+        let _uncancelled = Uncancelled::new();
         let Some(removed) = self.endpoints.remove(endpoint) else {
             return;
         };
         let mut lost: Vec<Key> = Vec::new();
         let is_inproc = matches!(removed.role, Role::InprocConnecter { .. });
+        // As in libzmq, what has come by a name that is unbound can still be received, and what has
+        // come over a connection that the program ends cannot.
+        let keeps = matches!(removed.role, Role::Listener { .. }) && !self.is_closing;
         match removed.role {
-            Role::Listener { descriptor, path } => {
+            Role::Listener { descriptor, file } => {
                 self.unwatch_descriptor(&descriptor);
                 let number = crate::transport::raw(&descriptor) as u64;
-                drop(descriptor);
-                if let Some(path) = path {
-                    remove_path(&path);
+                if let Some(file) = file {
+                    file.remove();
                 }
+                drop(descriptor);
                 self.report(Event::Closed, number, &Ends::bound(&removed.name));
                 // As in libzmq, the peers that it accepted go with it.
                 let came = |key: &Key| {
@@ -166,18 +174,23 @@ impl State {
             }
         }
         for key in lost {
-            self.finish_peer(key);
+            if keeps {
+                self.take_in(key);
+            }
+            self.finish_peer(key, keeps);
         }
         if is_inproc {
             self.inproc.forget_given_up();
         }
     }
 
-    /// Sends what a peer is still owed, as far as it goes without waiting, and lets it go.
-    pub(crate) fn finish_peer(&mut self, key: Key) {
+    /// Sends what a peer is still owed, as far as it goes without waiting, and lets it go. What it
+    /// sent and the program did not receive stays, or goes with the endpoint.
+    fn finish_peer(&mut self, key: Key, keeps: bool) {
         self.flush(key);
-        if let Some(peer) = self.peers.get_mut(key) {
-            // What it sent and the program did not receive goes with the endpoint, decoded or not.
+        if let Some(peer) = self.peers.get_mut(key)
+            && !keeps
+        {
             peer.incoming.clear();
         }
         // Without its endpoint it is not connected to again.
@@ -189,9 +202,31 @@ impl State {
         if let Some(peer) = self.peers.get_mut(key) {
             peer.origin = None;
             if !peer.is_leaving {
+                if keeps {
+                    self.leave_received(key);
+                }
                 self.begin_leaving(key);
             }
         }
+    }
+
+    /// Hands what was received from a peer that leaves to one in its place, which is gone already.
+    fn leave_received(&mut self, key: Key) {
+        let Some(peer) = self.peers.get_mut(key).filter(|peer| peer.is_readable) else {
+            return;
+        };
+        let mut left = Peer::new(self.kind, Link::None, None, Arc::clone(&peer.options));
+        left.incoming = std::mem::take(&mut peer.incoming);
+        left.routing_id.clone_from(&peer.routing_id);
+        left.is_gone = true;
+        left.is_readable = std::mem::take(&mut peer.is_readable);
+        let left = self.peers.insert(left);
+        let place = self.readable.iter_mut().find(|known| **known == key);
+        debug_assert!(place.is_some(), "the mark and the list agree");
+        if let Some(place) = place {
+            *place = left;
+        }
+        self.keep_left_topics(left);
     }
 
     /// Drops everything in a forked process without telling peers or epolls: the parent shares the
@@ -206,16 +241,6 @@ impl State {
         self.pipes.clear();
         self.readable.clear();
         self.muted.clear();
-    }
-}
-
-/// An ipc or shm path; of a wildcard its directory too.
-fn remove_path(path: &std::path::Path) {
-    if path.is_dir() {
-        let _ = std::fs::remove_file(path.join("socket"));
-        let _ = std::fs::remove_dir(path);
-    } else {
-        let _ = std::fs::remove_file(path);
     }
 }
 

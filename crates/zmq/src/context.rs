@@ -2,9 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use foldhash::HashMap;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use rustix::thread::futex;
+use rustix::time::Timespec;
 use tidewire_readiness::{self as readiness, Scheduling};
 
 use crate::background::BackgroundThread;
@@ -36,7 +40,8 @@ pub(crate) struct ContextInner {
     is_terminated: AtomicBool,
     next_id: AtomicU64,
     sockets: Mutex<HashMap<u64, Arc<Core>>>,
-    all_finished: Condvar,
+    /// How often the last socket has finished: `terminate` waits for a change of it.
+    all_finished: AtomicU32,
     reactors: Mutex<Vec<Arc<Reactor>>>,
     /// Set by the first socket.
     resolver: OnceLock<Arc<BackgroundThread>>,
@@ -100,7 +105,7 @@ impl Context {
         }
         let id = inner.next_id.fetch_add(1, Ordering::Relaxed) + 1;
         let reactor = inner.reactor(id)?;
-        let core = Arc::new(Core::new(id, kind, Arc::clone(inner), &reactor)?);
+        let core = inner.new_core(id, kind, &reactor)?;
         reactor.add(&core);
         let known = inner.sockets.lock().insert(id, Arc::clone(&core));
         debug_assert!(known.is_none(), "a socket's number is given out once");
@@ -207,24 +212,34 @@ impl Context {
     /// ends the background threads.
     ///
     /// # Errors
-    /// None so far.
+    /// [`Error::Interrupted`]: a signal handler has run while it waited. Call it again.
     pub fn terminate(&self) -> Result<(), Error> {
         self.shutdown();
+        while !self.terminate_within(LONG_TIME)? {}
+        Ok(())
+    }
+
+    /// Goes on with the end of a context that is shut down, for a limited time. Returns whether it
+    /// has ended.
+    ///
+    /// # Errors
+    /// As [`terminate`](Self::terminate).
+    #[doc(hidden)]
+    pub fn terminate_within(&self, limit: Duration) -> Result<bool, Error> {
+        debug_assert!(self.inner.is_terminated(), "it is shut down");
         if self.inner.is_forked() {
             self.inner.stop_reactors();
-            return Ok(());
+            return Ok(true);
         }
-        let mut sockets = self.inner.sockets.lock();
-        while !sockets.is_empty() {
-            self.inner.all_finished.wait(&mut sockets);
+        if !self.inner.wait_for_sockets(limit)? {
+            return Ok(false);
         }
-        drop(sockets);
         // A call that was under way at the shutdown may have connected.
         self.inner.inproc.forget_unbound();
         self.inner.stop_reactors();
         self.inner.sources.let_go();
         rooms::let_go();
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -235,6 +250,19 @@ impl Default for Context {
 }
 
 impl ContextInner {
+    /// Not within a caller, whose frame would have several times the room of a socket's state also
+    /// while it starts a thread: the program's stack may be small.
+    #[inline(never)]
+    fn new_core(
+        self: &Arc<Self>,
+        id: u64,
+        kind: SocketType,
+        reactor: &Arc<Reactor>,
+    ) -> Result<Arc<Core>, Error> {
+        let core = Core::new(id, kind, Arc::clone(self), reactor)?;
+        Ok(Arc::new(core))
+    }
+
     #[inline]
     pub(crate) fn is_terminated(&self) -> bool {
         self.is_terminated.load(Ordering::Acquire)
@@ -254,6 +282,11 @@ impl ContextInner {
         }
     }
 
+    /// The socket with this number, if it is not finished.
+    pub(crate) fn core(&self, id: u64) -> Option<Arc<Core>> {
+        self.sockets.lock().get(&id).cloned()
+    }
+
     pub(crate) fn socket_finished(&self, id: u64) {
         let mut sockets = match self.is_forked() {
             true => match self.sockets.try_lock() {
@@ -265,7 +298,33 @@ impl ContextInner {
         let finished = sockets.remove(&id);
         debug_assert!(finished.is_some(), "a socket finishes once");
         if sockets.is_empty() {
-            self.all_finished.notify_all();
+            self.all_finished.fetch_add(1, Ordering::Release);
+            let woken = futex::wake(&self.all_finished, futex::Flags::PRIVATE, i32::MAX as u32);
+            debug_assert!(woken.is_ok(), "it is a word of this process: {woken:?}");
+        }
+    }
+
+    /// Waits until every socket has finished, for a limited time. Returns whether they have. A
+    /// condition variable would go on waiting when a signal handler has run.
+    fn wait_for_sockets(&self, limit: Duration) -> Result<bool, Error> {
+        let end = Instant::now() + limit;
+        loop {
+            let seen = self.all_finished.load(Ordering::Acquire);
+            if self.sockets.lock().is_empty() {
+                return Ok(true);
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            let time = Timespec::try_from(left).unwrap_or_default();
+            // Without a time the kernel would go on waiting after a handler with SA_RESTART.
+            let flags = futex::Flags::PRIVATE;
+            match futex::wait(&self.all_finished, flags, seen, Some(&time)) {
+                Err(Errno::INTR) => return Err(Error::Interrupted),
+                // Something has changed, or the time is over.
+                Ok(()) | Err(_) => {}
+            }
         }
     }
 
@@ -334,6 +393,8 @@ fn leading_number(text: &[u8]) -> i32 {
         .unwrap_or_default()
 }
 
+/// One wait of a thread that waits without a limit.
+const LONG_TIME: Duration = Duration::from_secs(1 << 30);
 /// As libzmq has it: the system's limit.
 const PREFIX_BYTES_MAX: usize = 16;
 const IO_THREADS: i32 = 1;

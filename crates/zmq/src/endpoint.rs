@@ -7,6 +7,7 @@ use crate::address::{Target, told};
 use crate::options::Options;
 use crate::secure::Secure;
 use crate::slab::Key;
+use crate::socket_file::SocketFile;
 use crate::socks::Negotiation;
 
 /// Something bound or connected.
@@ -28,8 +29,8 @@ pub(crate) struct Endpoint {
 pub(crate) enum Role {
     Listener {
         descriptor: OwnedFd,
-        /// A path to remove at the end.
-        path: Option<std::path::PathBuf>,
+        /// To be removed at the end.
+        file: Option<SocketFile>,
     },
     Connecter(Box<Connecter>),
     InprocListener,

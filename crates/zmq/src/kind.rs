@@ -134,6 +134,15 @@ impl SocketType {
         )
     }
 
+    /// Whether one connection to an endpoint is all that makes sense: over two, messages come
+    /// twice, or two in turn go to one peer.
+    pub(crate) const fn connects_once(self) -> bool {
+        matches!(
+            self,
+            SocketType::Dealer | SocketType::Req | SocketType::Pub | SocketType::Sub
+        )
+    }
+
     /// Whether its peers have numbers, by which they are sent to.
     pub(crate) const fn numbers_peers(self) -> bool {
         matches!(self, SocketType::Server | SocketType::Peer)

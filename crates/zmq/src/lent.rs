@@ -5,10 +5,12 @@
 //! So the thread keeps it until it has left the last lock.
 
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::MutexGuard;
+use tidewire_readiness::Uncancelled;
 
 use crate::state::State;
 
@@ -148,6 +150,8 @@ pub(crate) fn others_have_come() {
     }
 }
 
+const _: () = assert!(!std::mem::needs_drop::<Own>(), "it is there to the end");
+
 /// What a thread knows of itself.
 struct Own {
     /// Sockets that it has locked, and counted.
@@ -155,7 +159,9 @@ struct Own {
     /// It holds a lock that may not be counted.
     is_late: Cell<bool>,
     is_giving_back: Cell<bool>,
-    kept: RefCell<Vec<Box<dyn Send>>>,
+    /// Empty, and without room, when the thread ends. So nothing is to be dropped then, and a
+    /// thread has this as long as it runs.
+    kept: ManuallyDrop<RefCell<Vec<Box<dyn Send>>>>,
 }
 
 impl Own {
@@ -183,6 +189,8 @@ impl Own {
         if self.kept.borrow().is_empty() || self.is_giving_back.replace(true) {
             return;
         }
+        // Their code must not be unwound into this library's.
+        let _uncancelled = Uncancelled::new();
         let _giving = Giving(&self.is_giving_back);
         loop {
             let kept = self.kept.take();
@@ -209,7 +217,7 @@ thread_local! {
             locks: Cell::new(0),
             is_late: Cell::new(false),
             is_giving_back: Cell::new(false),
-            kept: RefCell::new(Vec::new()),
+            kept: ManuallyDrop::new(RefCell::new(Vec::new())),
         }
     };
 }

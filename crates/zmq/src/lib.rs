@@ -66,6 +66,8 @@ mod numbered;
 mod option_kinds;
 mod option_table;
 mod options;
+#[doc(hidden)]
+pub mod outside;
 pub mod own_options;
 mod parting;
 mod peer;
@@ -78,7 +80,7 @@ pub use poll::{PollItem, PollTarget, poll};
 mod pressure;
 mod properties;
 mod proxy;
-pub use proxy::proxy;
+pub use proxy::{Proxy, proxy};
 
 mod publish;
 mod reactor;
@@ -91,6 +93,7 @@ mod send;
 mod shared;
 mod signal;
 mod slab;
+mod socket_file;
 
 mod socket;
 pub use socket::{Events, SendFlags, Socket};

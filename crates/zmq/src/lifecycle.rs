@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::event::epoll;
+use tidewire_readiness::Uncancelled;
 use tidewire_zmtp::curve::{Keypair, SecretKey};
 use tidewire_zmtp::websocket::WebSocket;
 use tidewire_zmtp::{self as zmtp, Connection, status_code};
@@ -110,7 +111,9 @@ impl State {
         (!hears_late).then_some(LOCAL_SEND_BYTES)
     }
 
-    /// What is spoken with a new peer; `None`: there is no way to begin.
+    /// What is spoken with a new peer; `None`: there is no way to begin. Not within its caller,
+    /// whose frame would keep the room for it: the program's stack may be small.
+    #[inline(never)]
     fn new_link(
         &self,
         key: Key,
@@ -455,6 +458,8 @@ impl State {
 
     /// A connection is over. What it brought can still be received.
     pub(crate) fn lose(&mut self, key: Key, loss: Loss) {
+        // In the close of a descriptor the C library would cancel the program's thread.
+        let _uncancelled = Uncancelled::new();
         let ends = self.reported_ends(key);
         let Some(peer) = self.peers.get_mut(key) else {
             return;

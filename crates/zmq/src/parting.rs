@@ -195,11 +195,22 @@ impl Parting {
 
     /// Reads and drops what has come. Returns whether more may come.
     fn drop_input(&mut self) -> bool {
-        let mut chunk = [0; CHUNK_BYTES];
+        // Not on the stack, which the program may have given this thread little of.
+        let mut chunk = Vec::new();
+        let mut first = [0; FIRST_CHUNK_BYTES];
         while self.left_bytes > 0 {
-            match rustix::net::recv(&self.descriptor, &mut chunk, RecvFlags::DONTWAIT) {
+            let room = match chunk.is_empty() {
+                true => &mut first[..],
+                false => &mut chunk[..],
+            };
+            match rustix::net::recv(&self.descriptor, room, RecvFlags::DONTWAIT) {
                 Ok((0, _)) => return false,
-                Ok((count, _)) => self.left_bytes = self.left_bytes.saturating_sub(count),
+                Ok((count, _)) => {
+                    self.left_bytes = self.left_bytes.saturating_sub(count);
+                    if count == FIRST_CHUNK_BYTES {
+                        chunk.resize(CHUNK_BYTES, 0);
+                    }
+                }
                 Err(Errno::AGAIN | Errno::INTR) => return true,
                 Err(_) => return false,
             }
@@ -228,6 +239,8 @@ const STALL_NS: u64 = 2_000_000_000;
 const DROPPED_BYTES_MAX: usize = 16 << 20;
 /// Maximum connections of an open socket that wait for their peers.
 const PARTINGS_MAX: usize = 256;
+/// What is read at once, at first and then.
+const FIRST_CHUNK_BYTES: usize = 256;
 const CHUNK_BYTES: usize = 16 << 10;
 /// The end of our direction counts as a byte until it is acknowledged.
 const END_BYTES: usize = 1;

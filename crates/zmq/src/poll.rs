@@ -1,6 +1,6 @@
 //! Waiting for several sockets and descriptors at once.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags};
@@ -10,6 +10,7 @@ use crate::awake::{Vigil, Watch};
 use crate::core::{Core, Wait};
 use crate::error::Error;
 use crate::event::SocketEpoll;
+use crate::outside::{self, Sleep};
 use crate::socket::{Events, Socket};
 
 /// One thing to wait for, and what it turned out to be ready for.
@@ -60,7 +61,7 @@ impl<'a> PollItem<'a> {
 /// A socket is closed, its context terminated, or a signal came.
 pub fn poll(items: &mut [PollItem<'_>], timeout_ms: i64) -> Result<usize, Error> {
     let timeout_ms = timeout_ms.clamp(-1, i64::from(i32::MAX)) as i32;
-    let wait = Wait::for_ms(timeout_ms);
+    let (wait, _) = outside::limit_or(|| Wait::for_ms(timeout_ms));
     look_at_descriptors(items)?;
     loop {
         let ready = look_at_sockets(items)?;
@@ -116,7 +117,14 @@ fn sleep(items: &mut [PollItem<'_>], wait: Wait) -> Result<(), Error> {
     let epolls = epolls_of(items)?;
     let mut descriptors = descriptors_of(items, &epolls);
     let mut watch = Watch::begin(&cores, items.len(), &vigil);
-    watch.wait(&mut descriptors, wait, vigil)?;
+    let found = watch.wait(&mut descriptors, wait, &mut vigil);
+    if found == Err(outside::LEFT) {
+        let sleep = Sleep::new(wait, vigil, watch.leave());
+        drop(descriptors);
+        leave(items, epolls, sleep);
+        return Err(outside::LEFT.into());
+    }
+    found?;
     drop(watch);
     for (item, descriptor) in items.iter().zip(&descriptors) {
         if let PollTarget::Socket(socket) = item.target
@@ -127,6 +135,30 @@ fn sleep(items: &mut [PollItem<'_>], wait: Wait) -> Result<(), Error> {
     }
     store(items, &descriptors);
     Ok(())
+}
+
+/// Leaves the sleep to the caller of the library.
+fn leave(items: &[PollItem<'_>], epolls: Vec<Option<Arc<SocketEpoll>>>, mut sleep: Sleep) {
+    for (item, epoll) in items.iter().zip(epolls) {
+        match (item.target, epoll) {
+            (PollTarget::Socket(socket), Some(epoll)) => {
+                sleep.add_socket(Arc::clone(socket.core()), epoll);
+            }
+            (PollTarget::Descriptor(descriptor), _) => {
+                sleep.add_descriptor(descriptor.as_raw_fd(), wanted_flags(item));
+            }
+            (PollTarget::Socket(_), None) => debug_assert!(false, "each socket has an epoll"),
+        }
+    }
+    outside::leave(sleep);
+}
+
+/// What `poll(2)` is to watch a descriptor for.
+fn wanted_flags(item: &PollItem<'_>) -> PollFlags {
+    let mut flags = PollFlags::empty();
+    flags.set(PollFlags::IN, item.events.readable);
+    flags.set(PollFlags::OUT, item.events.writable);
+    flags
 }
 
 /// The epolls of the items that are sockets.
@@ -150,10 +182,7 @@ fn descriptors_of<'d>(
             Some(PollFd::from_borrowed_fd(epoll, PollFlags::IN))
         }
         PollTarget::Descriptor(descriptor) => {
-            let mut flags = PollFlags::empty();
-            flags.set(PollFlags::IN, item.events.readable);
-            flags.set(PollFlags::OUT, item.events.writable);
-            Some(PollFd::from_borrowed_fd(descriptor, flags))
+            Some(PollFd::from_borrowed_fd(descriptor, wanted_flags(item)))
         }
     };
     items.iter().zip(epolls).filter_map(of).collect()

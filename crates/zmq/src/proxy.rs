@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::kind::SocketType;
 use crate::message::Message;
+use crate::outside::Inside;
 use crate::poll::{PollItem, poll};
 use crate::socket::{SendFlags, Socket};
 
@@ -18,41 +19,15 @@ pub fn proxy(
     capture: Option<&Socket>,
     control: Option<&Socket>,
 ) -> Result<(), Error> {
-    let mut proxy = Proxy {
-        sides: [frontend, backend],
-        capture,
-        counts: [Counts::default(); 2],
-        is_paused: false,
-    };
-    let is_one = std::sync::Arc::ptr_eq(frontend.core(), backend.core());
-    loop {
-        let mut items = vec![PollItem::readable(frontend)];
-        if !is_one {
-            items.push(PollItem::readable(backend));
-        }
-        if proxy.is_paused {
-            items.clear();
-        }
-        let sides = items.len();
-        items.extend(control.map(PollItem::readable));
-        poll(&mut items, -1)?;
-        let is_ready: Vec<bool> = items.iter().map(|item| item.ready.readable).collect();
-        if control.is_some() && is_ready[sides] && !proxy.obey(control)? {
-            return Ok(());
-        }
-        for (side, _) in is_ready[..sides]
-            .iter()
-            .enumerate()
-            .filter(|(_, ready)| **ready)
-        {
-            proxy.forward(side, if is_one { side } else { 1 - side })?;
-        }
-    }
+    Proxy::new(frontend, backend, capture, control).run()
 }
 
-struct Proxy<'s> {
+/// A proxy, see [`proxy`]. Where a wait has ended it, it can go on.
+#[derive(Debug)]
+pub struct Proxy<'s> {
     sides: [&'s Socket; 2],
     capture: Option<&'s Socket>,
+    control: Option<&'s Socket>,
     counts: [Counts; 2],
     is_paused: bool,
 }
@@ -64,7 +39,58 @@ struct Counts {
     sent: [u64; 2],
 }
 
-impl Proxy<'_> {
+impl<'s> Proxy<'s> {
+    /// A proxy that has passed on nothing yet.
+    pub fn new(
+        frontend: &'s Socket,
+        backend: &'s Socket,
+        capture: Option<&'s Socket>,
+        control: Option<&'s Socket>,
+    ) -> Proxy<'s> {
+        Proxy {
+            sides: [frontend, backend],
+            capture,
+            control,
+            counts: [Counts::default(); 2],
+            is_paused: false,
+        }
+    }
+
+    /// Passes messages on, as [`proxy`] does.
+    ///
+    /// # Errors
+    /// As [`proxy`].
+    pub fn run(&mut self) -> Result<(), Error> {
+        let [frontend, backend] = self.sides;
+        let control = self.control;
+        let is_one = std::sync::Arc::ptr_eq(frontend.core(), backend.core());
+        loop {
+            let mut items = vec![PollItem::readable(frontend)];
+            if !is_one {
+                items.push(PollItem::readable(backend));
+            }
+            if self.is_paused {
+                items.clear();
+            }
+            let sides = items.len();
+            items.extend(control.map(PollItem::readable));
+            poll(&mut items, -1)?;
+            // A message that is passed on is not left in the middle.
+            let _inside = Inside::new();
+            let is_ready: Vec<bool> = items.iter().map(|item| item.ready.readable).collect();
+            if control.is_some() && is_ready[sides] && !self.obey(control)? {
+                return Ok(());
+            }
+            for (side, _) in is_ready[..sides]
+                .iter()
+                .enumerate()
+                .filter(|(_, ready)| **ready)
+            {
+                self.forward(side, if is_one { side } else { 1 - side })?;
+            }
+        }
+    }
+
     /// Passes on what is there, as far as the other side takes it at once.
     fn forward(&mut self, from: usize, to: usize) -> Result<(), Error> {
         for _ in 0..BURST_MESSAGES {

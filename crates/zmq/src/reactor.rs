@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
@@ -28,6 +29,8 @@ pub(crate) struct Reactor {
     bell: OwnedFd,
     shared: Mutex<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// The thread's number; 0: it has not begun to run.
+    runs_in: AtomicI32,
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +57,7 @@ impl Reactor {
             bell,
             shared: Mutex::default(),
             thread: Mutex::new(None),
+            runs_in: AtomicI32::new(0),
         });
         let runner = Arc::clone(&reactor);
         let thread = background
@@ -151,7 +155,7 @@ impl Reactor {
         self.ring();
         let thread = self.thread.lock().take();
         if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
+            && self.runs_in.load(Ordering::Relaxed) != this_thread()
         {
             let _ = thread.join();
         }
@@ -162,6 +166,7 @@ impl Reactor {
     }
 
     fn run(&self) {
+        self.runs_in.store(this_thread(), Ordering::Relaxed);
         let mut space = [const { MaybeUninit::<epoll::Event>::uninit() }; 64];
         let mut next_look_ns = now_ns() + IDLE_NS;
         let mut rooms = Rooms::default();
@@ -274,6 +279,12 @@ impl Reactor {
         watched.retain(|core| core.check_idle());
         self.shared.lock().watched.append(&mut watched);
     }
+}
+
+/// The number of the calling thread. `std::thread::current` has none to tell in the functions that
+/// a C library calls when a thread's own data is gone.
+fn this_thread() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
 }
 
 /// When the room of long bodies is looked at, as long as there is some that no socket uses.

@@ -13,6 +13,7 @@ use crate::lent::Held;
 use crate::message::{Last, Message};
 use crate::monitor::{Ends, Event, EventSink, Monitor};
 use crate::options::number;
+use crate::outside::{self, Inside};
 use crate::peer::Link;
 use crate::pipe::{Hello, PipeEnd};
 use crate::secure::Secure;
@@ -105,7 +106,9 @@ impl Socket {
         Ok(())
     }
 
-    /// Connects to an endpoint, in the background, and again whenever the connection is lost.
+    /// Connects to an endpoint, in the background, and again whenever the connection is lost. As
+    /// with libzmq a DEALER, REQ, PUB or SUB keeps one connection to an endpoint, other than
+    /// `inproc`: to connect to it once more changes nothing.
     ///
     /// # Errors
     /// The endpoint is malformed.
@@ -256,6 +259,7 @@ impl Socket {
             Some(Some(easing)) => Held::unlocked(state, || easing.look_on()),
         };
         if !has_caught_up {
+            let _inside = Inside::new();
             let wait = Wait::for_ns(EASING_NS);
             // An interruption cuts the moment short, no more.
             let _ = self.core().drive(state, wait, Purpose::Send);
@@ -276,7 +280,7 @@ impl Socket {
     ) -> Result<(), Error> {
         let wait = match flags.dont_wait {
             true => Wait::Not,
-            false => Wait::for_ms(state.options.send_timeout_ms),
+            false => outside::limit_or(|| Wait::for_ms(state.options.send_timeout_ms)).0,
         };
         let mut is_first = true;
         loop {
@@ -332,15 +336,19 @@ impl Socket {
     }
 
     fn receive_waiting(&self, mut state: Held<'_>, dont_wait: bool) -> Result<Message, Error> {
-        let wait = match dont_wait {
-            true => Wait::Not,
-            false => Wait::for_ms(state.options.receive_timeout_ms),
+        let (wait, mut has_slept) = match dont_wait {
+            true => (Wait::Not, false),
+            false => outside::limit_or(|| Wait::for_ms(state.options.receive_timeout_ms)),
         };
         if wait == Wait::Not {
             self.core().take_over(&mut state);
         }
         loop {
-            let driven = self.drive(&mut state, wait, Purpose::Receive);
+            let this_time = match std::mem::take(&mut has_slept) {
+                true => Wait::Not,
+                false => wait,
+            };
+            let driven = self.drive(&mut state, this_time, Purpose::Receive);
             let result = driven.and_then(|()| state.next_frame());
             match result {
                 Ok(Some(message)) => {
@@ -607,7 +615,7 @@ impl State {
             _ => self.lent_listener.take(),
         };
         let mut secure = None;
-        let (descriptor, name, path) = match address {
+        let (descriptor, name, file) = match address {
             Address::Tcp(_) | Address::Ipc(_) if lent.is_some() => {
                 let descriptor = lent.ok_or(Error::Fault)?;
                 let name = match crate::transport::local_address(&descriptor) {
@@ -647,7 +655,7 @@ impl State {
         let options = self.options_now();
         let inserted = self.endpoints.insert(Endpoint {
             name: name.clone(),
-            role: Role::Listener { descriptor, path },
+            role: Role::Listener { descriptor, file },
             options,
             secure,
             is_leaving: false,
@@ -685,6 +693,9 @@ impl State {
     }
 
     pub(crate) fn connect(&mut self, endpoint: &str, address: Address) -> Result<(), Error> {
+        if self.kind.connects_once() && self.has_endpoint(endpoint, &address) {
+            return Ok(());
+        }
         let mut secure = None;
         let remote = match address {
             Address::Tcp(text) => Remote::Tcp(address::Target::parse(&text)?),
@@ -714,6 +725,12 @@ impl State {
         self.connect_to(endpoint.to_owned(), remote, secure);
         self.last_endpoint = address::told(endpoint).unwrap_or_else(|| endpoint.to_owned());
         Ok(())
+    }
+
+    /// Whether the program has bound or connected this endpoint already, under this name.
+    fn has_endpoint(&self, endpoint: &str, address: &Address) -> bool {
+        let is_meant = |known: &Endpoint| known.name == endpoint && !known.is_leaving;
+        !matches!(address, Address::Inproc(_)) && self.endpoints.values().any(is_meant)
     }
 
     fn connect_inproc(&mut self, endpoint: &str) {

@@ -13,6 +13,7 @@ use crate::address::unix_address;
 use crate::error::Error;
 use crate::option_table::until_zero;
 use crate::options::Options;
+use crate::socket_file::SocketFile;
 
 /// Begins to connect. `true`: it is done already.
 pub(crate) fn connect_tcp(
@@ -95,7 +96,7 @@ pub(crate) fn listen_tcp(
 pub(crate) fn listen_unix(
     path: &str,
     options: &Options,
-) -> Result<(OwnedFd, String, Option<PathBuf>), Error> {
+) -> Result<(OwnedFd, String, Option<SocketFile>), Error> {
     let descriptor = new_socket(AddressFamily::UNIX)?;
     set_buffers(&descriptor, options);
     listen_at(path, "ipc", descriptor, options.backlog)
@@ -104,7 +105,7 @@ pub(crate) fn listen_unix(
 pub(crate) fn listen_shared(
     path: &str,
     options: &Options,
-) -> Result<(OwnedFd, String, Option<PathBuf>), Error> {
+) -> Result<(OwnedFd, String, Option<SocketFile>), Error> {
     listen_at(path, "shm", shared_socket()?, options.backlog)
 }
 
@@ -113,7 +114,7 @@ fn listen_at(
     scheme: &str,
     descriptor: OwnedFd,
     backlog: i32,
-) -> Result<(OwnedFd, String, Option<PathBuf>), Error> {
+) -> Result<(OwnedFd, String, Option<SocketFile>), Error> {
     let (path, directory) = match path {
         "*" => wildcard_path()?,
         given => (given.to_owned(), None),
@@ -125,10 +126,9 @@ fn listen_at(
         let _ = std::fs::remove_file(&path);
     }
     net::bind(&descriptor, &address)?;
+    let file = (!is_abstract).then(|| SocketFile::new(&path, directory));
     net::listen(&descriptor, backlog)?;
-    let file = (!is_abstract).then(|| PathBuf::from(&path));
-    // With the directory goes the file in it.
-    Ok((descriptor, format!("{scheme}://{path}"), directory.or(file)))
+    Ok((descriptor, format!("{scheme}://{path}"), file))
 }
 
 /// A path of its own in the directory for temporary files.
@@ -514,7 +514,7 @@ mod tests {
                 backlog,
                 ..Options::default()
             };
-            let (_listener, endpoint, directory) = listen_unix("*", &options).unwrap();
+            let (_listener, endpoint, file) = listen_unix("*", &options).unwrap();
             let path = endpoint.trim_start_matches("ipc://");
             let tries = (0..20).map(|_| connect_unix(path, &options));
             let (waiting, refused): (Vec<_>, Vec<_>) = tries.partition(Result::is_ok);
@@ -522,7 +522,7 @@ mod tests {
             assert!(waiting.iter().flatten().all(|(_, is_done)| *is_done));
             assert_eq!(waiting.len(), backlog as usize + 1);
             assert_eq!(refused.len(), 19 - backlog as usize);
-            std::fs::remove_dir_all(directory.unwrap()).unwrap();
+            file.unwrap().remove();
         }
     }
 

@@ -2,23 +2,30 @@
 //! in them, and connections that have failed.
 
 use rustix::event::epoll;
+use tidewire_readiness::Uncancelled;
 
 use crate::endpoint::{Loss, Role};
 use crate::link::Fill;
 use crate::mail::Mail;
-use crate::peer::Link;
+use crate::peer::{Link, Peer};
+use crate::slab::Key;
 use crate::state::{State, Token};
 
 impl State {
     /// One event of the socket's epoll.
     pub(crate) fn handle(&mut self, flags: epoll::EventFlags, token: Token, ahead: bool) {
+        if let Token::Peer(key) = token {
+            return self.peer_event(key, flags, ahead);
+        }
+        // Descriptors may be closed, in which the C library would cancel the program's thread.
+        let _uncancelled = Uncancelled::new();
         match token {
             Token::Signal => {
                 self.signal.was_found();
                 self.answer_bell();
             }
             Token::Flag => {}
-            Token::Peer(key) => self.peer_event(key, flags, ahead),
+            Token::Peer(_) => {}
             Token::Parting(key) => self.look_at_parting(key),
             Token::Endpoint(key) => match self.endpoints.get(key).map(|known| &known.role) {
                 Some(Role::Listener { .. }) => self.accept(key),
@@ -37,6 +44,7 @@ impl State {
             _ => self.signal.write(),
         }
         if self.signal.has_mail() {
+            let _uncancelled = Uncancelled::new();
             for mail in self.signal.take_mail() {
                 self.take_mail(mail);
             }
@@ -112,22 +120,36 @@ impl State {
                 self.end_leaving(key);
                 continue;
             }
-            for _ in 0..LAST_READS_MAX {
-                let Some(Link::Stream(link)) = self.peers.get_mut(key).map(|peer| &mut peer.link)
-                else {
-                    break;
-                };
-                if !matches!(link.fill(&mut self.spares), Fill::Some | Fill::All) {
-                    break;
-                }
-                self.decode_all(key);
-            }
-            // What had been read before.
-            self.decode_all(key);
+            self.read_last(key);
             // What it said may have ended it already.
             if let Some(Link::Stream(_)) = self.peers.get(key).map(|peer| &peer.link) {
                 self.lose(key, Loss::ByPeer);
             }
+        }
+    }
+
+    /// Reads and decodes what a connection has brought until now, beyond the high-water mark too.
+    fn read_last(&mut self, key: Key) {
+        for _ in 0..LAST_READS_MAX {
+            let Some(Link::Stream(link)) = self.peers.get_mut(key).map(|peer| &mut peer.link)
+            else {
+                break;
+            };
+            if !matches!(link.fill(&mut self.spares), Fill::Some | Fill::All) {
+                break;
+            }
+            self.decode_all(key);
+        }
+        // What had been read before.
+        self.decode_all(key);
+    }
+
+    /// Takes in what a connection that is to end has brought for the program.
+    pub(crate) fn take_in(&mut self, key: Key) {
+        let is_for_program = self.kind.receives() && !self.kind.is_publisher();
+        let is_ready = |peer: &Peer| peer.identity.is_some() && !peer.is_leaving;
+        if is_for_program && self.peers.get(key).is_some_and(is_ready) {
+            self.read_last(key);
         }
     }
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{LINGER, MORE, last_endpoint, receive, send, set_int, socket};
+use support::{LINGER, MORE, SUBSCRIBE, last_endpoint, receive, send, set, set_int, socket};
 use tidewire_zmq::{Context, Error, Message, SocketType};
 
 const ROUTING_ID: i32 = 5;
@@ -158,6 +158,69 @@ fn what_is_bound_is_given_up_by_any_name_of_its_address() {
             .unwrap();
         assert_eq!(socket.unbind(&told), Err(Error::NoSuchEndpoint));
     }
+}
+
+/// It made a second connection: a SUB got each message twice, and a PUB sent it twice.
+#[test]
+fn what_was_connected_twice_came_twice() {
+    use SocketType::{Dealer, Pub, Push, Rep, Req, Router, Sub, Xpub, Xsub};
+    let context = Context::new();
+    for scheme in [
+        "tcp://127.0.0.1:*",
+        "ws://127.0.0.1:*",
+        "ipc://*",
+        "shm://*",
+    ] {
+        for (there, here, count) in [
+            (Xpub, Sub, 1),
+            (Xsub, Pub, 1),
+            (Rep, Req, 1),
+            (Router, Dealer, 1),
+            (Xpub, Xsub, 2),
+            (Router, Router, 2),
+            (SocketType::Pull, Push, 2),
+        ] {
+            let [bound, connected] = [there, here].map(|kind| socket(&context, kind));
+            bound.bind(scheme).unwrap();
+            let endpoint = last_endpoint(&bound);
+            connected.connect(&endpoint).unwrap();
+            connected.connect(&endpoint).unwrap();
+            let peers = connected.peers().unwrap().len();
+            assert_eq!(peers, count, "{here:?} over {endpoint}");
+            assert_eq!(last_endpoint(&connected), endpoint);
+            connected.disconnect(&endpoint).unwrap();
+            connected.connect(&endpoint).unwrap();
+            assert_eq!(connected.peers().unwrap().len(), 1, "{here:?}");
+            if here == Sub {
+                set(&connected, SUBSCRIBE, b"");
+                while receive(&bound) != [b"\x01"] {}
+                send(&bound, &[b"once"]);
+                send(&bound, &[b"last"]);
+                assert_eq!(receive(&connected), [b"once"]);
+                assert_eq!(receive(&connected), [b"last"]);
+            }
+        }
+    }
+    // Within the process libzmq connects again.
+    let [bound, connected] = [Router, Dealer].map(|kind| socket(&context, kind));
+    bound.bind("inproc://twice").unwrap();
+    connected.connect("inproc://twice").unwrap();
+    connected.connect("inproc://twice").unwrap();
+    assert_eq!(connected.peers().unwrap().len(), 2);
+}
+
+/// What is still to be sent to it goes on; to the program it is gone.
+#[test]
+fn an_endpoint_that_was_undone_is_connected_to_again() {
+    let context = Context::new();
+    let dealer = socket(&context, SocketType::Dealer);
+    set_int(&dealer, LINGER, -1);
+    dealer.connect("ipc:///no/such/path").unwrap();
+    send(&dealer, &[b"it lingers"]);
+    dealer.disconnect("ipc:///no/such/path").unwrap();
+    dealer.connect("ipc:///no/such/path").unwrap();
+    dealer.disconnect("ipc:///no/such/path").unwrap();
+    set_int(&dealer, LINGER, 0);
 }
 
 /// It was refused; libzmq has it.

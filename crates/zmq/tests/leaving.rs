@@ -6,7 +6,7 @@ mod support;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use support::{LAST, LINGER, MORE, last_endpoint, receive, send, set, set_int, socket};
+use support::{LAST, LINGER, MORE, SUBSCRIBE, last_endpoint, receive, send, set, set_int, socket};
 use tidewire_zmq::{Context, Error, Message, SendFlags, Socket, SocketType};
 
 const SNDBUF: i32 = 11;
@@ -309,6 +309,70 @@ fn peers_that_an_unbound_endpoint_accepted_get_what_they_are_owed() {
             assert_eq!(receive(&pull)[0], number.to_ne_bytes(), "{endpoint}");
         }
         wait_until(endpoint, || push.peers().unwrap().is_empty());
+    }
+}
+
+/// Only over inproc it could be received: "unbind, work off what is there, close" lost it.
+#[test]
+fn what_waited_for_the_program_was_lost_when_its_endpoint_was_unbound() {
+    for endpoint in [
+        "tcp://127.0.0.1:*",
+        "ipc://*",
+        "shm://*",
+        "ws://127.0.0.1:*",
+    ] {
+        for (kind, peer) in [
+            (SocketType::Pull, SocketType::Push),
+            (SocketType::Router, SocketType::Dealer),
+            (SocketType::Dealer, SocketType::Dealer),
+            (SocketType::Pair, SocketType::Pair),
+            (SocketType::Sub, SocketType::Pub),
+        ] {
+            for (linger_ms, owes) in [(0, false), (-1, false), (-1, true)] {
+                if owes && !matches!(kind, SocketType::Dealer | SocketType::Pair) {
+                    continue;
+                }
+                let context = Context::new();
+                let reader = socket(&context, kind);
+                set_int(&reader, LINGER, linger_ms);
+                if kind == SocketType::Sub {
+                    set(&reader, SUBSCRIBE, b"");
+                }
+                reader.bind(endpoint).unwrap();
+                let place = last_endpoint(&reader);
+                let sender = socket(&context, peer);
+                sender.connect(&place).unwrap();
+                if kind == SocketType::Sub {
+                    // It reads the subscription before it sends.
+                    wait_until(endpoint, || {
+                        send(&sender, &[b"first"]);
+                        reader.receive(true).is_ok()
+                    });
+                    send(&sender, &[b"begin"]);
+                    while receive(&reader) != [b"begin"] {}
+                }
+                for number in 0..50_u32 {
+                    send(&sender, &[b"number", &number.to_ne_bytes()]);
+                }
+                let name = usize::from(kind == SocketType::Router);
+                let expect = |number: u32| {
+                    let message = receive(&reader);
+                    assert_eq!(message[name + 1], number.to_ne_bytes(), "{kind:?} {place}");
+                };
+                (0..10).for_each(expect);
+                if owes {
+                    // More than the kernel takes of a peer that does not read.
+                    for _ in 0..100 {
+                        send(&reader, &[&[7; 100_000]]);
+                    }
+                }
+                // All has come to this machine.
+                wait_until(endpoint, || sender.peers().unwrap()[0].queued == 0);
+                reader.unbind(&place).unwrap();
+                (10..50).for_each(expect);
+                set_int(&reader, LINGER, 0);
+            }
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! WebSocket between a connection's descriptor and its ZMTP, with TLS under it or without.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
 use rustix::buffer::spare_capacity;
@@ -65,7 +64,7 @@ impl WebSocketFilter {
         }
         let read = match self.tls.is_some() {
             false => self.read(descriptor),
-            true => self.read_tls(descriptor),
+            true => self.read_tls(descriptor, spares),
         };
         let fill = match read {
             Ok(0) => Fill::Closed,
@@ -125,9 +124,17 @@ impl WebSocketFilter {
     }
 
     /// Reads ciphertext, of which nothing stays here.
-    fn read_tls(&mut self, descriptor: BorrowedFd<'_>) -> rustix::io::Result<usize> {
-        let mut room = [const { MaybeUninit::<u8>::uninit() }; RECORD_BYTES];
-        let (ciphertext, _) = rustix::io::read(descriptor, &mut room)?;
+    fn read_tls(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        spares: &mut Spares,
+    ) -> rustix::io::Result<usize> {
+        // Not on the stack: the thread is the program's, which may have given it little.
+        let room = &mut spares.filter_rooms[1];
+        debug_assert!(room.is_empty(), "a spare room has nothing in it");
+        room.reserve(RECORD_BYTES);
+        let room = &mut room.spare_capacity_mut()[..RECORD_BYTES];
+        let (ciphertext, _) = rustix::io::read(descriptor, room)?;
         if let Some(tls) = &mut self.tls {
             match tls.receive(ciphertext, &mut self.received) {
                 Ok(()) if tls.is_ended() => self.broken = Some(Broken::Wire(WireError::Closed)),
