@@ -96,6 +96,8 @@ pub struct StreamSettings {
     pub in_memory: bool,
     /// The sequence of the first message of a stream that is new; `None` for 1.
     pub first_sequence: Option<u64>,
+    /// Whether it is changed only, and not made: [`crate::Answer::NoStream`] if there is none.
+    pub must_exist: bool,
 }
 
 impl Default for StreamSettings {
@@ -111,6 +113,7 @@ impl Default for StreamSettings {
             repeated_within: Duration::from_secs(120),
             in_memory: false,
             first_sequence: None,
+            must_exist: false,
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tidewire_cluster::keys::frame::{BODY_LENGTH_MAX, HistoryId};
 use tidewire_cluster::keys::{KeysFrame, KeysHead, KeysHeader, KeysPosition};
 use tidewire_lane::unguessable_word;
-use tidewire_nats::Extent;
+use tidewire_nats::Part;
 use tracing::{error, info};
 
 use super::QuorumConfig;
@@ -57,7 +57,7 @@ pub(super) fn save(
         }
         Err(text) => {
             let subject = config.part_subject(head.number);
-            let _ = store.purge(&config.snapshot_stream(), &subject, Extent::All);
+            let _ = store.purge(&config.snapshot_stream(), &subject, Part::All);
             Err(text)
         }
     }
@@ -140,13 +140,13 @@ fn trim(config: &QuorumConfig, store: &mut Store) -> Result<(), String> {
     let kept = &heads[heads.len().saturating_sub(2)..];
     if let [older, newer] = kept {
         let before = older.sequence.min(newer.sequence);
-        store.purge(&config.stream(), "", Extent::Before(before))?;
+        store.purge(&config.stream(), "", Part::Before(before))?;
     }
     let stream = config.snapshot_stream();
     for head in &heads[..heads.len().saturating_sub(2)] {
-        store.purge(&stream, &config.part_subject(head.number), Extent::All)?;
+        store.purge(&stream, &config.part_subject(head.number), Part::All)?;
     }
-    store.purge(&stream, &config.head_subject(), Extent::AllBut(2))
+    store.purge(&stream, &config.head_subject(), Part::AllBut(2))
 }
 
 /// Returns the heads, the newest last.

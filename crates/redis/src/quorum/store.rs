@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidewire_nats::{
-    Answer, Entry, Event, Expectation, Extent, Fetching, Inbox, Link, Purging, Storing,
+    Answer, Entry, Event, Expectation, Fetching, Inbox, Link, Part, Purging, Storing,
 };
 
 use super::QuorumConfig;
@@ -132,12 +132,12 @@ impl Store {
         &mut self,
         stream: &str,
         subject: &str,
-        extent: Extent,
+        part: Part,
     ) -> Result<(), String> {
         let purging = Purging {
             stream: stream.to_owned(),
             subject: subject.to_owned(),
-            extent,
+            part,
         };
         let tag = self.ask(|link, tag| link.purge(tag, purging))?;
         self.answer(tag).map(drop)
