@@ -67,6 +67,11 @@ impl QuorumConfig {
         format!("TW_{}_KEYS_{}", self.cluster, self.group)
     }
 
+    /// Where hubs ask each other whether the group has had keys.
+    fn mark_subject(&self) -> String {
+        format!("tw.{}.keysmark.{}", self.cluster, self.group)
+    }
+
     fn head_subject(&self) -> String {
         format!("tw.{}.keysnap.{}.head", self.cluster, self.group)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidewire_cluster::LeaseAction;
-use tidewire_cluster::keys::{Effect, KeysAction, KeysPosition, Outcome};
+use tidewire_cluster::keys::{Effect, KeysAction, KeysExtent, KeysPosition, Outcome};
 
 use crate::hub::{Hub, WRITE_BYTES};
 use crate::nats::Nats;
@@ -62,7 +62,7 @@ enum Answer {
     Outcome(Outcome),
     Written(Option<u64>),
     Read(Option<tidewire_cluster::Entry>),
-    End(u64),
+    End(KeysExtent),
     Entries(Vec<(u64, Vec<u8>)>),
     Nothing,
 }
@@ -93,7 +93,9 @@ impl World {
             faults,
             now_ms: 0,
             nats: Nats::default(),
-            hubs: (0..HUBS).map(|hub| Hub::new(hub as u64 + 1, 0)).collect(),
+            hubs: (0..HUBS)
+                .map(|hub| Hub::new(hub as u64 + 1, 0, &Nats::default()))
+                .collect(),
             processes: HUBS as u64,
             steps: BTreeMap::new(),
             number: 0,
@@ -166,7 +168,7 @@ impl World {
     fn end(&mut self, hub: usize) {
         self.processes += 1;
         self.reigns += self.hubs[hub].reigns;
-        self.hubs[hub] = Hub::new(self.processes, self.now_ms);
+        self.hubs[hub] = Hub::new(self.processes, self.now_ms, &self.nats);
     }
 
     pub(crate) fn end_all(&mut self) {
@@ -200,7 +202,8 @@ impl World {
         let end = hub.log.len() as u64;
         let end = if hub.is_primary() { end } else { 0 };
         hub.member.handle_timeout(end, now_ns);
-        hub.follow(now_ns);
+        hub.follow(now_ns, &self.nats);
+        self.follow_snapshots(at);
         self.acknowledge(at);
         while let Some(action) = self.hubs[at].member.next_action() {
             self.send(at, action);
@@ -277,6 +280,30 @@ impl World {
         self.later(delay, Step::Arrives(request));
     }
 
+    /// A primary looks at the snapshots, and stores one if it must.
+    fn follow_snapshots(&mut self, at: usize) {
+        let hub = &mut self.hubs[at];
+        let position = hub.member.position();
+        if hub.member.needs_snapshot() && position.whole == position.end {
+            let log = hub.log[..position.whole as usize].to_vec();
+            self.nats.snapshot = Some((position, log));
+        }
+        let stored = self.nats.snapshot.as_ref();
+        hub.member
+            .has_snapshot(stored.map_or(0, |(position, _)| position.sequence));
+    }
+
+    /// An operator purges the stream, but for the newest messages.
+    pub(crate) fn purge(&mut self, kept: usize) {
+        self.nats.gone = self.nats.stream.len() - kept;
+    }
+
+    /// A hub other than the primary.
+    pub(crate) fn stop_standby(&mut self, ms: u64) {
+        let standby = (self.primary() + 1) % HUBS;
+        self.hubs[standby].stopped_until = self.now_ms + ms;
+    }
+
     fn later(&mut self, delay: u64, step: Step) {
         self.number += 1;
         self.steps.insert((self.now_ms + delay, self.number), step);
@@ -295,10 +322,10 @@ impl World {
             KeysAction::Append { expected, .. } | KeysAction::Fence { expected, .. } => {
                 stored(nats.store(expected, request.message.clone()))
             }
-            KeysAction::AskEnd { .. } => Answer::End(nats.stream.len() as u64),
+            KeysAction::AskEnd { .. } => Answer::End(nats.extent()),
             KeysAction::Fetch { after, .. } => {
                 let end = nats.stream.len().saturating_sub(nats.behind);
-                let from = (after as usize).min(end);
+                let from = (after as usize).max(nats.gone).min(end);
                 let part = nats.stream[from..end].iter().take(50);
                 let numbered = part.enumerate();
                 let entries = numbered.map(|(at, one)| ((from + at) as u64 + 1, one.clone()));
@@ -343,8 +370,8 @@ impl World {
             (KeysAction::Append { request, .. } | KeysAction::Fence { request, .. }, _) => {
                 member.stored(*request, Outcome::Unknown, now_ns);
             }
-            (KeysAction::AskEnd { request }, Answer::End(last)) => {
-                member.ends_at(*request, last, now_ns);
+            (KeysAction::AskEnd { request }, Answer::End(extent)) => {
+                member.ends_at(*request, extent, now_ns);
             }
             (KeysAction::Fetch { request, .. }, Answer::Entries(entries)) => {
                 let entries = entries.iter().map(|(at, one)| (*at, one.as_slice()));
@@ -355,7 +382,7 @@ impl World {
             }
             (KeysAction::Lease(action), answer) => answer_lease(hub, *action, answer, now_ns),
         }
-        hub.follow(now_ns);
+        hub.follow(now_ns, &self.nats);
         self.acknowledge(request.hub);
     }
 

@@ -27,13 +27,13 @@ const DURABLE_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Stores a snapshot and trims the stream. `position` is one that the stream had before. Returns
-/// the offset up to which it includes everything.
+/// its head.
 pub(super) fn save(
     server: &Server,
     config: &QuorumConfig,
     position: KeysPosition,
     is_stopped: Arc<AtomicBool>,
-) -> Result<u64, String> {
+) -> Result<KeysHead, String> {
     let mut store = Store::open(config, is_stopped).map_err(|error| error.to_string())?;
     let head = KeysHead {
         number: unguessable_word().max(1),
@@ -53,7 +53,7 @@ pub(super) fn save(
                 "keys: a snapshot is stored"
             );
             trim(config, &mut store)?;
-            Ok(offset)
+            Ok(head)
         }
         Err(text) => {
             let subject = config.part_subject(head.number);
@@ -187,20 +187,8 @@ pub(super) fn load(
     let mut store = Store::open(config, is_stopped.clone()).map_err(|error| error.to_string())?;
     for head in heads(config, &mut store)?.into_iter().rev() {
         // First all of it is checked, then it is loaded.
-        let mut parts = Parts::new(config, head);
-        let is_whole = loop {
-            match parts.next(&mut store) {
-                Ok(Some(_)) => {}
-                Ok(None) => break Ok(()),
-                Err(text) => break Err(text),
-            }
-        };
-        if let Err(text) = is_whole {
-            if parts.is_unreadable {
-                error!("keys: a snapshot is not used: {text}");
-                continue;
-            }
-            return Err(text);
+        if !is_whole(config, &mut store, head)? {
+            continue;
         }
         let mut parts = Parts::new(config, head);
         let place = (head.offset, head.database as usize);
@@ -217,6 +205,36 @@ pub(super) fn load(
         }
     }
     Ok(None)
+}
+
+/// Returns the head of the newest snapshot that is whole; `None` if there is none.
+pub(super) fn newest(
+    config: &QuorumConfig,
+    is_stopped: &Arc<AtomicBool>,
+) -> Result<Option<KeysHead>, String> {
+    let mut store = Store::open(config, is_stopped.clone()).map_err(|error| error.to_string())?;
+    for head in heads(config, &mut store)?.into_iter().rev() {
+        if is_whole(config, &mut store, head)? {
+            return Ok(Some(head));
+        }
+    }
+    Ok(None)
+}
+
+/// Reads a snapshot to its end. An error is one of NATS.
+fn is_whole(config: &QuorumConfig, store: &mut Store, head: KeysHead) -> Result<bool, String> {
+    let mut parts = Parts::new(config, head);
+    loop {
+        match parts.next(store) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(true),
+            Err(text) if parts.is_unreadable => {
+                error!("keys: a snapshot is not used: {text}");
+                return Ok(false);
+            }
+            Err(text) => return Err(text),
+        }
+    }
 }
 
 /// The parts of a snapshot, read one after the other and checked.

@@ -71,12 +71,18 @@ impl Store {
 
     /// Waits for the answer to a request.
     fn answer(&mut self, tag: u64) -> Result<Answer, String> {
+        match self.any_answer(tag)? {
+            Answer::Failed(text) => Err(text),
+            Answer::TimedOut => Err("no answer from NATS".to_owned()),
+            Answer::NoStream => Err("no stream, or no leader of it".to_owned()),
+            Answer::Refused => Err("refused".to_owned()),
+            answer => Ok(answer),
+        }
+    }
+
+    fn any_answer(&mut self, tag: u64) -> Result<Answer, String> {
         loop {
             match self.answers.remove(&tag) {
-                Some(Answer::Failed(text)) => return Err(text),
-                Some(Answer::TimedOut) => return Err("no answer from NATS".to_owned()),
-                Some(Answer::NoStream) => return Err("no stream, or no leader of it".to_owned()),
-                Some(Answer::Refused) => return Err("refused".to_owned()),
                 Some(answer) => return Ok(answer),
                 None => self.take()?,
             }
@@ -122,18 +128,17 @@ impl Store {
     /// Asks the stream's leader for the newest message of a subject.
     pub(super) fn newest(&mut self, stream: &str, subject: &str) -> Result<Option<Entry>, String> {
         let tag = self.ask(|link, tag| link.newest(tag, stream, Some(subject)))?;
-        match self.answer(tag)? {
+        match self.any_answer(tag)? {
             Answer::Newest(entry) => Ok(entry),
+            // Told by the leader of all streams.
+            Answer::NoStream => Ok(None),
+            Answer::Failed(text) => Err(text),
+            Answer::TimedOut => Err("no answer from NATS".to_owned()),
             other => Err(format!("an unexpected answer: {other:?}")),
         }
     }
 
-    pub(super) fn purge(
-        &mut self,
-        stream: &str,
-        subject: &str,
-        part: Part,
-    ) -> Result<(), String> {
+    pub(super) fn purge(&mut self, stream: &str, subject: &str, part: Part) -> Result<(), String> {
         let purging = Purging {
             stream: stream.to_owned(),
             subject: subject.to_owned(),
