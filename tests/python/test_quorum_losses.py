@@ -3,8 +3,8 @@
 import pytest
 import redis
 
-from nats_servers import SERVER
-from support import Hub, eventually
+from nats_servers import SERVER, NatsServer
+from support import Hub, RespSocket, eventually, free_ports
 from test_quorum import STREAM, ask, is_primary, keys, place, primary_of, servers, stream
 
 assert servers  # A fixture.
@@ -151,3 +151,26 @@ def test_a_bucket_of_leases_that_was_deleted_is_made_again(servers, start_hub, t
     assert_has(primary, "before", "behind")
     assert int(keys(primary)["epoch"]) > epoch > 10**13
     assert stream(nats, BUCKET)["config"]["first_seq"] > 10**13
+
+
+def test_writes_longer_than_the_servers_take_are_stored_in_parts(start_hub, tmp_path):
+    """One such write blocked all clients of the group, and no snapshot could be stored."""
+    settings = tmp_path / "nats.conf"
+    settings.write_text("max_payload: 65536\n")
+    nats = [NatsServer(tmp_path, *free_ports(1), ["-c", settings])]
+    try:
+        places = [place(tmp_path, name, nats, "keys-snapshot-megabytes = 1") for name in "ab"]
+        hubs = [start_hub("--cluster", one) for one in places]
+        primary = primary_of(*hubs)
+        standby = hubs[1 - hubs.index(primary)]
+        with primary.resp() as one:
+            one.settimeout(60)
+            client = RespSocket(one)
+            assert client.call("SET", "long", "x" * 1_100_000) == b"OK"
+            assert client.call("SET", "short", "y") == b"OK"
+        with standby.redis() as other:
+            eventually(lambda: other.get("short") == b"y", "the standby has it")
+            assert other.strlen("long") == 1_100_000
+        eventually(lambda: int(keys(primary)["snapshot"]) > 1_000_000, "a snapshot is stored", 90)
+    finally:
+        nats[0].kill()

@@ -128,6 +128,14 @@ pub enum KeysEvent {
         /// Offset behind them.
         end: u64,
     },
+    /// Bytes of this hub's own reign, as the stream has them. If they are not those of its log,
+    /// another program has written them: call [`KeysMember::diverges`].
+    Own {
+        /// Bytes of the log.
+        bytes: Vec<u8>,
+        /// Offset behind them.
+        end: u64,
+    },
     /// Another hub's reign begins.
     Reign {
         /// The reign.

@@ -328,6 +328,11 @@ impl KeysMember {
             }
             if self.role == KeysRole::Primary {
                 self.coverage.stream(extent, self.position.whole);
+                let awaits = !self.sent.is_empty() || self.candidacy.is_some();
+                if !awaits && extent.last > self.position.sequence {
+                    // Another program has written.
+                    self.read_again(now_ns);
+                }
             }
             return;
         }
@@ -554,11 +559,18 @@ impl KeysMember {
             let header = KeysHeader {
                 is_fence: true,
                 is_whole: true,
-                // A bucket that was made again counts from 1.
-                epoch: candidacy.lease_epoch.max(self.position.epoch + 1),
+                // A bucket that was made again may count from 1.
+                epoch: candidacy
+                    .lease_epoch
+                    .max(self.position.epoch.saturating_add(1)),
                 offset,
                 history: candidacy.history,
             };
+            // What other readers would not take is not written.
+            let mut next = self.position;
+            if let Err(fault) = next.read(sequence.saturating_add(1), &header.with_body(b"")) {
+                return self.fail(fault);
+            }
             candidacy.fence = Some((self.request, header));
             self.actions.push_back(KeysAction::Fence {
                 request: self.request,
@@ -577,7 +589,10 @@ impl KeysMember {
     fn entry(&mut self, sequence: u64, message: &[u8]) -> Result<(), KeysFault> {
         match self.position.read(sequence, message)? {
             Effect::None => {}
-            Effect::Bytes(_) if self.own == Some(self.position.history) => {}
+            Effect::Bytes(bytes) if self.own == Some(self.position.history) => {
+                let (bytes, end) = (bytes.to_vec(), self.position.end);
+                self.events.push_back(KeysEvent::Own { bytes, end });
+            }
             Effect::Bytes(bytes) => {
                 self.pending.extend_from_slice(bytes);
                 if self.position.whole == self.position.end {
@@ -604,15 +619,36 @@ impl KeysMember {
             return;
         }
         if self.own.is_some() {
-            self.role = KeysRole::Deposed;
-            self.candidacy = None;
-            self.sent.clear();
-            return self.events.push_back(KeysEvent::Deposed);
+            return self.depose();
         }
         self.events.push_back(KeysEvent::Reign {
             history,
             address: address.to_vec(),
         });
+    }
+
+    fn depose(&mut self) {
+        self.role = KeysRole::Deposed;
+        self.candidacy = None;
+        self.sent.clear();
+        // What was to be written is of a reign that is over.
+        self.actions
+            .retain(|action| matches!(action, KeysAction::Lease(_)));
+        self.events.push_back(KeysEvent::Deposed);
+    }
+
+    /// The stream has bytes in this hub's reign that are not those of its log. Every other hub has
+    /// taken them, so this one loads the keys of the stream.
+    pub fn diverges(&mut self) {
+        if self.role == KeysRole::Primary {
+            self.depose();
+        }
+    }
+
+    /// Limits the bytes of a message's body: the servers take no more.
+    pub fn limit_body(&mut self, bytes_max: usize) {
+        debug_assert!(bytes_max > 0, "a message has a body");
+        self.config.body_bytes_max = self.config.body_bytes_max.min(bytes_max);
     }
 
     /// Whether a reign is one that this hub has tried to begin with the keys that it has.

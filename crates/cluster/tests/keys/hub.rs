@@ -23,6 +23,8 @@ pub(crate) struct Hub {
     pub(crate) reigns: u64,
     /// Whether the last events let clients in.
     pub(crate) serves: bool,
+    /// Whether the stream may become one that cannot be gone on with.
+    pub(crate) may_fail: bool,
 }
 
 impl Hub {
@@ -38,6 +40,7 @@ impl Hub {
             deposed: 0,
             reigns: 0,
             serves: false,
+            may_fail: false,
         }
     }
 
@@ -48,6 +51,12 @@ impl Hub {
                 KeysEvent::Apply { bytes, end } => {
                     self.log.extend_from_slice(&bytes);
                     assert_eq!(self.log.len() as u64, end, "bytes continue the log");
+                }
+                KeysEvent::Own { bytes, end } => {
+                    let from = end as usize - bytes.len();
+                    if self.log.get(from..end as usize) != Some(&bytes[..]) {
+                        self.member.diverges();
+                    }
                 }
                 KeysEvent::Reign { .. } => {}
                 KeysEvent::Serving { offset, .. } => {
@@ -75,6 +84,7 @@ impl Hub {
                         self.member = KeysMember::new(config, position, now_ns);
                     }
                 }
+                KeysEvent::Failed(_) if self.may_fail => self.serves = false,
                 KeysEvent::Failed(fault) => panic!("{fault}"),
             }
         }

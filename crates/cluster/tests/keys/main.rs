@@ -109,3 +109,40 @@ fn a_standby_that_was_behind_at_a_purge_waits_for_the_snapshot() {
     world.assert_all_equal();
     assert_eq!(world.reigns(), 1);
 }
+
+/// It took the message as its own, and what it acknowledged behind it was ignored everywhere else.
+#[test]
+fn a_message_of_another_program_in_the_reign_deposes_its_primary() {
+    for rests in [false, true] {
+        let mut world = World::new(23, Faults::default());
+        world.run(5_000);
+        world.rest(true);
+        world.run(200);
+        world.forge();
+        world.rest(rests);
+        world.run(6_000);
+        world.rest(false);
+        let before = world.acknowledged();
+        world.run(6_000);
+        world.check();
+        world.assert_all_equal();
+        assert_eq!(world.deposed(), 1);
+        assert!(world.acknowledged() > before + 100, "writes go on");
+    }
+}
+
+/// The next fence had a lower epoch: its reign acknowledged what no other hub could read.
+#[test]
+fn no_reign_begins_behind_the_highest_epoch() {
+    let mut world = World::new(29, Faults::default());
+    world.run(5_000);
+    world.rest(true);
+    world.run(200);
+    world.forge_fence(u64::MAX);
+    world.end_all_amid_damage();
+    let before = world.acknowledged();
+    world.rest(false);
+    world.run(10_000);
+    world.check();
+    assert_eq!(world.acknowledged(), before, "no hub is the primary");
+}

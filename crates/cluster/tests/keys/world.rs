@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidewire_cluster::LeaseAction;
-use tidewire_cluster::keys::{Effect, KeysAction, KeysExtent, KeysPosition, Outcome};
+use tidewire_cluster::keys::{Effect, KeysAction, KeysExtent, KeysHeader, KeysPosition, Outcome};
 
 use crate::hub::{Hub, WRITE_BYTES};
 use crate::nats::Nats;
@@ -72,6 +72,7 @@ pub(crate) struct World {
     seed: u64,
     random: u64,
     faults: Faults,
+    rests: bool,
     now_ms: u64,
     nats: Nats,
     hubs: Vec<Hub>,
@@ -91,6 +92,7 @@ impl World {
             seed,
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             faults,
+            rests: false,
             now_ms: 0,
             nats: Nats::default(),
             hubs: (0..HUBS)
@@ -187,6 +189,12 @@ impl World {
         self.end(primary);
     }
 
+    /// Starts all hubs again, and lets them fail.
+    pub(crate) fn end_all_amid_damage(&mut self) {
+        self.end_all();
+        self.hubs.iter_mut().for_each(|hub| hub.may_fail = true);
+    }
+
     pub(crate) fn stop_primary(&mut self, ms: u64) {
         let primary = self.primary();
         self.hubs[primary].stopped_until = self.now_ms + ms;
@@ -213,7 +221,7 @@ impl World {
     /// A client reads and writes at the hub, if that lets it.
     fn clients(&mut self, at: usize) {
         let now_ns = self.now_ns();
-        if !self.hubs[at].may_serve(now_ns) {
+        if self.rests || !self.hubs[at].may_serve(now_ns) {
             return;
         }
         // The lease is looked at behind what was read, as a lane does at the end of its turn. With
@@ -296,6 +304,40 @@ impl World {
     /// An operator purges the stream, but for the newest messages.
     pub(crate) fn purge(&mut self, kept: usize) {
         self.nats.gone = self.nats.stream.len() - kept;
+    }
+
+    /// Another program writes into the primary's reign, at the end of what counts.
+    pub(crate) fn forge(&mut self) {
+        let position = self.hubs[self.primary()].member.position();
+        assert_eq!(position.whole, position.end, "no group is under way");
+        let header = KeysHeader {
+            is_fence: false,
+            is_whole: true,
+            epoch: position.epoch,
+            offset: position.end,
+            history: position.history,
+        };
+        let end = self.nats.stream.len() as u64;
+        let forged = header.with_body(&u64::MAX.to_le_bytes());
+        assert!(self.nats.store(end, forged).is_some());
+    }
+
+    /// Another program writes a fence.
+    pub(crate) fn forge_fence(&mut self, epoch: u64) {
+        let header = KeysHeader {
+            is_fence: true,
+            is_whole: true,
+            epoch,
+            offset: self.log().len() as u64,
+            history: [7; 20],
+        };
+        let end = self.nats.stream.len() as u64;
+        assert!(self.nats.store(end, header.with_body(b"x")).is_some());
+    }
+
+    /// Clients write no more.
+    pub(crate) fn rest(&mut self, rests: bool) {
+        self.rests = rests;
     }
 
     /// A hub other than the primary.

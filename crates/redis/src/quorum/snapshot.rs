@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use tidewire_cluster::keys::frame::{BODY_LENGTH_MAX, HistoryId};
+use tidewire_cluster::keys::frame::HistoryId;
 use tidewire_cluster::keys::{KeysFrame, KeysHead, KeysHeader, KeysPosition};
 use tidewire_lane::unguessable_word;
 use tidewire_nats::Part;
@@ -42,7 +42,13 @@ pub(super) fn save(
         history: position.history,
         ..KeysHead::default()
     };
-    let saved = write(server, config, &mut store, head);
+    let body_bytes_max = store.body_bytes_max;
+    let mut saved = write(server, config, &mut store, head);
+    if saved.is_err() && store.body_bytes_max < body_bytes_max {
+        let subject = config.part_subject(head.number);
+        store.purge(&config.snapshot_stream(), &subject, Part::All)?;
+        saved = write(server, config, &mut store, head);
+    }
     match saved {
         Ok(head) => {
             let (offset, parts) = (head.offset, head.parts);
@@ -79,11 +85,13 @@ fn write(
     let (mut bytes, mut goes_on) = (Vec::new(), true);
     let mut in_flight = VecDeque::new();
     while goes_on || !bytes.is_empty() {
-        while goes_on && bytes.len() < BODY_LENGTH_MAX {
+        while goes_on && bytes.len() < store.body_bytes_max {
             store.go_on()?;
             goes_on = snapshot.step(&mut bytes);
         }
-        let body: Vec<u8> = bytes.drain(..bytes.len().min(BODY_LENGTH_MAX)).collect();
+        let body: Vec<u8> = bytes
+            .drain(..bytes.len().min(store.body_bytes_max))
+            .collect();
         let header = KeysHeader {
             is_fence: false,
             is_whole: !goes_on && bytes.is_empty(),

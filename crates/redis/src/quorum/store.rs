@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidewire_cluster::keys::frame::BODY_LENGTH_MAX;
 use tidewire_nats::{
     Answer, Entry, Event, Expectation, Fetching, Inbox, Link, Part, Purging, Storing,
 };
 
-use super::QuorumConfig;
+use super::{QuorumConfig, body_bytes_max};
 
 /// A link of its own.
 pub(super) struct Store {
@@ -21,6 +22,8 @@ pub(super) struct Store {
     answers: HashMap<u64, Answer>,
     is_linked: bool,
     is_stopped: Arc<AtomicBool>,
+    /// Bytes of a body that the servers take; less than usual if one was refused.
+    pub(super) body_bytes_max: usize,
 }
 
 impl Store {
@@ -34,6 +37,7 @@ impl Store {
             answers: HashMap::new(),
             is_linked: false,
             is_stopped,
+            body_bytes_max: BODY_LENGTH_MAX,
         })
     }
 
@@ -76,6 +80,12 @@ impl Store {
             Answer::TimedOut => Err("no answer from NATS".to_owned()),
             Answer::NoStream => Err("no stream, or no leader of it".to_owned()),
             Answer::Refused => Err("refused".to_owned()),
+            Answer::TooLarge { payload_max } => {
+                self.body_bytes_max = body_bytes_max(payload_max)?;
+                Err(format!(
+                    "a message is longer than {payload_max} bytes (max_payload)"
+                ))
+            }
             answer => Ok(answer),
         }
     }

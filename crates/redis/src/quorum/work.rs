@@ -23,8 +23,8 @@ use tidewire_lane::{monotonic_ns, unguessable_word};
 use tidewire_nats::{Answer, Event, Expectation, Fetching, Inbox, Link, Storing};
 use tracing::{error, info, warn};
 
-use super::QuorumConfig;
 use super::state::{Mode, STALL_SECONDS};
+use super::{QuorumConfig, body_bytes_max};
 use crate::attention::Obstacles;
 use crate::durability::directory;
 use crate::server::Server;
@@ -328,6 +328,16 @@ impl Work {
             (Request::Stored(request), Answer::Refused) => {
                 return member.stored(request, Outcome::Refused, now_ns);
             }
+            (Request::Stored(request), Answer::TooLarge { payload_max }) => {
+                member.stored(request, Outcome::Unknown, now_ns);
+                return match body_bytes_max(*payload_max) {
+                    Ok(bytes_max) => {
+                        info!(bytes_max, "keys: NATS takes shorter messages");
+                        member.limit_body(bytes_max);
+                    }
+                    Err(text) => self.fail(&text),
+                };
+            }
             (Request::Stored(request), _) => member.stored(request, Outcome::Unknown, now_ns),
             (Request::End(request), Answer::Extent(extent)) => {
                 let extent = KeysExtent {
@@ -506,6 +516,7 @@ impl Work {
             }
             match event {
                 KeysEvent::Apply { bytes, end } => self.apply(&bytes, end),
+                KeysEvent::Own { bytes, end } => self.compare(&bytes, end),
                 KeysEvent::Reign { history, address } => {
                     let text = String::from_utf8_lossy(&address).into_owned();
                     info!(primary = %text, "keys: another hub is the primary");
@@ -538,6 +549,22 @@ impl Work {
         drop(shown);
         self.progress = (self.member.durable(), monotonic_ns());
         self.look_at_snapshots();
+    }
+
+    /// Bytes of this hub's reign: they must be those that it has sent.
+    fn compare(&mut self, bytes: &[u8], end: u64) {
+        let (server, mut own) = (&self.server, Vec::with_capacity(bytes.len()));
+        let range = (end.saturating_sub(bytes.len() as u64), end);
+        let is_sent = end <= server.replication.log_end(server)
+            && server
+                .replication
+                .read_log(server, range, &mut own)
+                .is_some()
+            && own == bytes;
+        if !is_sent {
+            error!("keys: another program has written into this hub's reign");
+            self.member.diverges();
+        }
     }
 
     fn apply(&mut self, bytes: &[u8], end: u64) {
