@@ -59,7 +59,16 @@ fn follow_keys(member: &mut KeysMember, message: &[u8], sequence: u64) {
     member.handle_timeout(0, now_ns);
     while let Some(action) = member.next_action() {
         match action {
-            KeysAction::AskEnd { request } => member.ends_at(request, sequence, now_ns),
+            KeysAction::AskEnd { request } => {
+                let extent = keys::KeysExtent {
+                    origin: 1,
+                    // Sometimes messages are gone.
+                    missing: sequence / 3,
+                    last: sequence,
+                };
+                member.ends_at(request, extent, now_ns);
+                member.has_snapshot(sequence % 5);
+            }
             KeysAction::Fetch { request, .. } => {
                 member.fetched(request, [(sequence, message)], now_ns);
             }

@@ -101,8 +101,10 @@ pub enum Answer {
         /// The last sequence; 0 for a stream that has had no message.
         last_sequence: u64,
     },
-    /// The number of messages that a stream has.
+    /// The number of messages that a stream has, of one subject or of all.
     Count(u64),
+    /// What a stream has.
+    Extent(Extent),
     /// Messages in the stream's order. There may be more behind them.
     Entries(Vec<Entry>),
     /// What was replied to a request.
@@ -113,6 +115,11 @@ pub enum Answer {
     NoStream,
     /// No answer came in time. A message may be stored nevertheless.
     TimedOut,
+    /// The message is longer than the servers take. Nothing was sent.
+    TooLarge {
+        /// Maximum bytes of a message with its headers: the servers' `max_payload`.
+        payload_max: usize,
+    },
     /// The request failed, in words.
     Failed(String),
 }
@@ -170,6 +177,21 @@ pub struct Fetching {
     pub bytes_max: usize,
 }
 
+/// What a stream has, as its leader says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// The sequence that its first message has got, or will get.
+    pub origin: u64,
+    /// The last sequence that it does not have any more: behind this one nothing is missing.
+    /// `origin - 1` if nothing is.
+    pub missing: u64,
+    /// The last sequence; `origin - 1` for a stream that has had no message.
+    pub last: u64,
+    /// Time from when the stream was made to when its last message was stored, ms, by the servers'
+    /// clocks.
+    pub age_ms: u64,
+}
+
 /// Messages to be removed.
 #[derive(Clone, Debug, Default)]
 pub struct Purging {
@@ -178,12 +200,12 @@ pub struct Purging {
     /// Only messages of this subject; empty for all.
     pub subject: String,
     /// Which of them.
-    pub extent: Extent,
+    pub part: Part,
 }
 
 /// Which messages are removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Extent {
+pub enum Part {
     /// Every one.
     #[default]
     All,

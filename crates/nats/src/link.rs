@@ -36,7 +36,8 @@ pub(crate) enum Command {
     Store(u64, Storing),
     Make(u64, StreamSettings),
     Newest(u64, String, Option<String>),
-    Count(u64, String),
+    Count(u64, String, Option<String>),
+    Extent(u64, String),
     NewestOfEach(u64, String, Vec<String>),
     Fetch(u64, Fetching),
     Purge(u64, Purging),
@@ -106,9 +107,15 @@ impl Link {
         self.give(Command::Make(tag, settings));
     }
 
-    /// Asks the leader of a stream how many messages it has.
-    pub fn count(&self, tag: u64, stream: &str) {
-        self.give(Command::Count(tag, stream.to_owned()));
+    /// Asks the leader of a stream how many messages it has, of one subject or of all.
+    pub fn count(&self, tag: u64, stream: &str, subject: Option<&str>) {
+        let subject = subject.map(str::to_owned);
+        self.give(Command::Count(tag, stream.to_owned(), subject));
+    }
+
+    /// Asks the leader of a stream what it has: [`crate::Answer::Extent`].
+    pub fn extent(&self, tag: u64, stream: &str) {
+        self.give(Command::Extent(tag, stream.to_owned()));
     }
 
     /// Asks the leader of a stream for its newest message, or the newest of a subject.
@@ -164,7 +171,8 @@ impl Command {
             | Self::Store(tag, _)
             | Self::Make(tag, _)
             | Self::Newest(tag, ..)
-            | Self::Count(tag, _)
+            | Self::Count(tag, ..)
+            | Self::Extent(tag, _)
             | Self::NewestOfEach(tag, ..)
             | Self::Fetch(tag, _)
             | Self::Purge(tag, _) => Some(*tag),

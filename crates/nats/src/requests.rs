@@ -8,14 +8,14 @@ use async_nats::jetstream::context::{
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::stream::{
-    Config, DiscardPolicy, InfoError, RawMessageErrorKind, StorageType,
+    Config, DiscardPolicy, Info, InfoError, RawMessageErrorKind, State, StorageType,
 };
 use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{Client, HeaderMap, Request, RequestErrorKind, StatusCode};
 use futures_util::StreamExt;
 
 use crate::settings::StreamSettings;
-use crate::{Answer, Asking, Entry, Expectation, Extent, Fetching, Purging, Storing};
+use crate::{Answer, Asking, Entry, Expectation, Extent, Fetching, Part, Purging, Storing};
 
 /// The header by which a publisher says what a stream's last sequence is.
 pub(crate) const EXPECTED_LAST_SEQUENCE: &str = "Nats-Expected-Last-Sequence";
@@ -29,7 +29,7 @@ const END_OF_BATCH: u16 = 204;
 
 /// Sends a message to be stored.
 pub(crate) async fn begin_store(
-    context: &Context,
+    (client, context): (&Client, &Context),
     storing: Storing,
 ) -> Result<PublishAckFuture, Answer> {
     let mut message = PublishMessage::build().payload(storing.payload);
@@ -51,7 +51,12 @@ pub(crate) async fn begin_store(
         }
     };
     let sent = context.send_publish(storing.subject, message).await;
-    sent.map_err(|error| stored(Err(error)))
+    sent.map_err(|error| match error.kind() {
+        PublishErrorKind::MaxPayloadExceeded => Answer::TooLarge {
+            payload_max: client.max_payload(),
+        },
+        _ => stored(Err(error)),
+    })
 }
 
 /// Returns what came of a message to be stored.
@@ -114,29 +119,48 @@ pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer 
         allow_rollup: true,
         ..Config::default()
     };
-    let first_sequence = settings.first_sequence.filter(|&first| first > 0);
-    let updated = match settings.keeps_existing {
-        // Without a change of a stream that exists, and so without the right to change it.
-        true => match context.get_stream(&settings.name).await {
-            Ok(_) => return Answer::Made,
-            Err(_) => Err(CreateStreamErrorKind::NotFound.into()),
-        },
-        false => context.update_stream(config.clone()).await,
-    };
-    let made = match updated {
-        // A stream that exists keeps its first sequence.
-        Err(error) if error.kind() == CreateStreamErrorKind::NotFound => {
-            let config = Config {
-                first_sequence,
-                ..config
-            };
-            context.create_stream(config).await.map(|_| ())
+    // Another client may make it at the same time, with another first sequence.
+    let mut is_repeated = false;
+    loop {
+        let found = match info(context, &settings.name).await {
+            Ok(info) => Some(info.config.first_sequence),
+            Err(Answer::NoStream) if settings.must_exist => return Answer::NoStream,
+            Err(Answer::NoStream) => None,
+            // It may have the right to make the stream, and none to look at it.
+            Err(_) if settings.keeps_existing => None,
+            Err(answer) => return answer,
+        };
+        if found.is_some() && settings.keeps_existing {
+            // Without a change, and so without the right to change it.
+            return Answer::Made;
         }
-        updated => updated.map(|_| ()),
-    };
-    match made {
-        Ok(()) => Answer::Made,
-        Err(error) => Answer::Failed(error.to_string()),
+        // A stream that exists keeps its first sequence.
+        let first_sequence = found.unwrap_or(settings.first_sequence);
+        let config = Config {
+            first_sequence: first_sequence.filter(|&first| first > 0),
+            ..config.clone()
+        };
+        let made = match found {
+            Some(_) => context.update_stream(config).await.map(drop),
+            None => context.create_stream(config).await.map(drop),
+        };
+        match made {
+            Ok(()) => return Answer::Made,
+            Err(error) if was_made_meanwhile(&error.kind()) && settings.keeps_existing => {
+                return Answer::Made;
+            }
+            Err(error) if !is_repeated && was_made_meanwhile(&error.kind()) => is_repeated = true,
+            Err(error) => return Answer::Failed(error.to_string()),
+        }
+    }
+}
+
+fn was_made_meanwhile(kind: &CreateStreamErrorKind) -> bool {
+    match kind {
+        CreateStreamErrorKind::JetStream(error) => {
+            error.error_code() == ErrorCode::STREAM_NAME_EXIST
+        }
+        _ => false,
     }
 }
 
@@ -158,10 +182,10 @@ pub(crate) async fn purge(context: &Context, purging: Purging) -> Answer {
     if !purging.subject.is_empty() {
         purge = purge.filter(purging.subject);
     }
-    let purged = match purging.extent {
-        Extent::All => purge.await,
-        Extent::Before(sequence) => purge.sequence(sequence).await,
-        Extent::AllBut(count) => purge.keep(count).await,
+    let purged = match purging.part {
+        Part::All => purge.await,
+        Part::Before(sequence) => purge.sequence(sequence).await,
+        Part::AllBut(count) => purge.keep(count).await,
     };
     match purged {
         Ok(_) => Answer::Made,
@@ -178,6 +202,12 @@ pub(crate) async fn newest(context: &Context, stream: &str, subject: Option<Stri
     let message = match subject {
         Some(subject) => {
             let found = stream.get_last_raw_message_by_subject(&subject).await;
+            if let Err(error) = &found
+                && let RawMessageErrorKind::JetStream(error) = error.kind()
+                && error.error_code() == ErrorCode::STREAM_NOT_FOUND
+            {
+                return Answer::NoStream;
+            }
             found.map_err(|error| (is_absent(error.to_string().as_str()), error.to_string()))
         }
         None => match stream.get_info().await {
@@ -204,14 +234,86 @@ pub(crate) async fn newest(context: &Context, stream: &str, subject: Option<Stri
     }
 }
 
-/// Asks a stream's leader how many messages it has.
-pub(crate) async fn count(context: &Context, stream: &str) -> Answer {
-    match context.get_stream_no_info(stream).await {
-        Ok(stream) => match stream.get_info().await {
+/// Asks a stream's leader how many messages it has, of one subject or of all.
+pub(crate) async fn count(context: &Context, stream: &str, subject: Option<String>) -> Answer {
+    let Some(subject) = subject else {
+        return match info(context, stream).await {
             Ok(info) => Answer::Count(info.state.messages),
-            Err(error) => no_info(&error),
-        },
-        Err(error) => Answer::Failed(error.to_string()),
+            Err(answer) => answer,
+        };
+    };
+    let stream = match context.get_stream_no_info(stream).await {
+        Ok(stream) => stream,
+        Err(error) => return Answer::Failed(error.to_string()),
+    };
+    let mut subjects = match stream.info_with_subjects(subject).await {
+        Ok(subjects) => subjects,
+        Err(error) => return no_info(&error),
+    };
+    let mut sum = 0;
+    while let Some(next) = subjects.next().await {
+        match next {
+            Ok((_, count)) => sum += count as u64,
+            Err(error) => return no_info(&error),
+        }
+    }
+    Answer::Count(sum)
+}
+
+/// Asks a stream's leader what it has.
+pub(crate) async fn extent(context: &Context, name: &str) -> Answer {
+    let mut info = match info(context, name).await {
+        Ok(info) => info,
+        Err(answer) => return answer,
+    };
+    if has_holes(&info.state) {
+        let stream = match context.get_stream_no_info(name).await {
+            Ok(stream) => stream,
+            Err(error) => return Answer::Failed(error.to_string()),
+        };
+        info = match stream.info_builder().with_deleted(true).fetch().await {
+            Ok(details) => details.info,
+            Err(error) => return no_info(&error),
+        };
+    }
+    let age = info.state.last_timestamp - info.created;
+    Answer::Extent(Extent {
+        origin: info.config.first_sequence.unwrap_or(1).max(1),
+        missing: last_missing(&info.state),
+        last: info.state.last_sequence,
+        age_ms: u64::try_from(age.whole_milliseconds()).unwrap_or(0),
+    })
+}
+
+/// Whether messages between the first and the last are missing.
+fn has_holes(state: &State) -> bool {
+    let span = state.last_sequence.saturating_add(1);
+    state.messages > 0 && state.messages < span.saturating_sub(state.first_sequence)
+}
+
+/// Returns the last sequence that is missing.
+fn last_missing(state: &State) -> u64 {
+    if state.messages == 0 {
+        return state.last_sequence;
+    }
+    let before = state.first_sequence.saturating_sub(1);
+    if !has_holes(state) {
+        return before;
+    }
+    let span = state.last_sequence.saturating_add(1) - state.first_sequence;
+    match &state.deleted {
+        Some(deleted) if deleted.len() as u64 == span - state.messages => {
+            deleted.iter().copied().fold(before, u64::max)
+        }
+        // Which they are is not told.
+        _ => state.last_sequence,
+    }
+}
+
+async fn info(context: &Context, stream: &str) -> Result<Info, Answer> {
+    match context.get_stream_no_info(stream).await {
+        Ok(stream) => stream.get_info().await.map_err(|error| no_info(&error)),
+        Err(error) => Err(Answer::Failed(error.to_string())),
     }
 }
 

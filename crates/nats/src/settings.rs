@@ -117,6 +117,8 @@ pub struct StreamSettings {
     pub first_sequence: Option<u64>,
     /// Whether a stream of this name that exists stays as it is.
     pub keeps_existing: bool,
+    /// Whether it is changed only, and not made: [`crate::Answer::NoStream`] if there is none.
+    pub must_exist: bool,
 }
 
 impl Default for StreamSettings {
@@ -133,6 +135,7 @@ impl Default for StreamSettings {
             in_memory: false,
             first_sequence: None,
             keeps_existing: false,
+            must_exist: false,
         }
     }
 }

@@ -266,7 +266,7 @@ impl Worker {
             Command::Store(tag, storing) => {
                 let storing = self.in_domain(storing);
                 // Sent here, in order; only the answer is waited for elsewhere.
-                match requests::begin_store(&self.context, storing).await {
+                match requests::begin_store((&self.client, &self.context), storing).await {
                     Ok(acknowledgement) => {
                         let inbox = self.inbox.clone();
                         tokio::spawn(async move {
@@ -287,9 +287,18 @@ impl Worker {
                     requests::newest(&context, &stream, subject).await
                 });
             }
-            Command::Count(tag, stream) => {
+            Command::Count(tag, stream, subject) => {
                 let context = self.context.clone();
-                self.answer(tag, async move { requests::count(&context, &stream).await });
+                self.answer(tag, async move {
+                    requests::count(&context, &stream, subject).await
+                });
+            }
+            Command::Extent(tag, stream) => {
+                let context = self.context.clone();
+                self.answer(
+                    tag,
+                    async move { requests::extent(&context, &stream).await },
+                );
             }
             Command::NewestOfEach(tag, stream, subjects) => {
                 let request = requests::newest_of_each(&subjects);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidewire_nats::{
-    Answer, Asking, Entry, Event, Expectation, Fetching, Inbox, Link, Message, Settings, Storing,
-    StreamSettings,
+    Answer, Asking, Entry, Event, Expectation, Extent, Fetching, Inbox, Link, Message, Part,
+    Purging, Settings, Storing, StreamSettings,
 };
 
 /// Longest wait for anything; nothing depends on it.
@@ -131,6 +131,19 @@ impl User {
             },
         );
         self.answer(tag)
+    }
+
+    fn extent(&mut self, tag: u64) -> (u64, u64, u64) {
+        self.link.extent(tag, "LOG");
+        match self.answer(tag) {
+            Answer::Extent(Extent {
+                origin,
+                missing,
+                last,
+                ..
+            }) => (origin, missing, last),
+            other => panic!("{other:?}"),
+        }
     }
 }
 
@@ -291,7 +304,7 @@ fn a_stream_whose_messages_have_expired_says_where_it_ends() {
         return;
     };
     let mut user = User::of(&server);
-    user.link.count(1, "LOG");
+    user.link.count(1, "LOG", None);
     assert!(matches!(user.answer(1), Answer::NoStream));
     user.link.newest(2, "LOG", None);
     assert!(matches!(user.answer(2), Answer::NoStream));
@@ -326,7 +339,7 @@ fn a_stream_whose_messages_have_expired_says_where_it_ends() {
     let mut tag = 10;
     loop {
         tag += 1;
-        user.link.count(tag, "LOG");
+        user.link.count(tag, "LOG", None);
         match user.answer(tag) {
             Answer::Count(0) => break,
             Answer::Count(1) => assert!(Instant::now() < end, "it does not expire"),
@@ -355,6 +368,70 @@ fn a_stream_whose_messages_have_expired_says_where_it_ends() {
         ),
         "{stored:?}"
     );
+}
+
+/// What an operator had removed could not be told from what was never there.
+#[test]
+fn a_stream_says_what_it_does_not_have_any_more() {
+    let Some(server) = Server::start("extent") else {
+        return;
+    };
+    let mut user = User::of(&server);
+    user.link.extent(1, "LOG");
+    assert!(matches!(user.answer(1), Answer::NoStream));
+    let settings = StreamSettings {
+        first_sequence: Some(1_000),
+        ..log()
+    };
+    let must_exist = StreamSettings {
+        must_exist: true,
+        ..settings.clone()
+    };
+    user.link.make_stream(2, must_exist.clone());
+    assert!(matches!(user.answer(2), Answer::NoStream));
+    user.link.make_stream(3, settings);
+    assert!(matches!(user.answer(3), Answer::Made));
+    assert_eq!(user.extent(4), (1_000, 999, 999));
+    for number in 0..10 {
+        user.store(
+            10 + number,
+            "tw.log.a",
+            "",
+            Expectation::Stream(999 + number),
+        );
+    }
+    assert_eq!(user.extent(20), (1_000, 999, 1_009));
+    // It is changed, and keeps its first sequence.
+    user.link.make_stream(21, must_exist);
+    assert!(matches!(user.answer(21), Answer::Made));
+    assert_eq!(user.extent(22), (1_000, 999, 1_009));
+    let request = br#"{"seq":1005,"no_erase":true}"#;
+    let subject = "$JS.API.STREAM.MSG.DELETE.LOG";
+    assert!(user.link.publish(subject, Bytes::from_static(request)));
+    let end = Instant::now() + LIMIT;
+    let mut tag = 100;
+    while user.extent(tag) != (1_000, 1_005, 1_009) {
+        assert!(Instant::now() < end, "one message is deleted");
+        tag += 1;
+    }
+    for (number, (part, missing)) in [
+        (Part::Before(1_003), 1_005),
+        (Part::AllBut(3), 1_006),
+        (Part::All, 1_009),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let purging = Purging {
+            stream: "LOG".to_owned(),
+            subject: String::new(),
+            part,
+        };
+        let tag = 1_000_000 + 2 * number as u64;
+        user.link.purge(tag, purging);
+        assert!(matches!(user.answer(tag), Answer::Made));
+        assert_eq!(user.extent(tag + 1), (1_000, missing, 1_009), "{part:?}");
+    }
 }
 
 #[test]

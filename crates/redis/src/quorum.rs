@@ -58,6 +58,25 @@ pub struct QuorumConfig {
     pub snapshot_bytes: u64,
 }
 
+/// Bytes of a message beside its body: its own header, and that of NATS.
+#[cfg(not(loom))]
+const OVERHEAD_BYTES: usize = 512;
+#[cfg(not(loom))]
+const BODY_BYTES_MIN: usize = 1_024;
+
+/// Returns the bytes of a body for servers that take messages of this length.
+#[cfg(not(loom))]
+fn body_bytes_max(payload_max: usize) -> Result<usize, String> {
+    let bytes = payload_max.saturating_sub(OVERHEAD_BYTES);
+    match bytes >= BODY_BYTES_MIN {
+        true => Ok(bytes),
+        false => Err(format!(
+            "NATS takes messages of {payload_max} bytes only (max_payload); {} are needed",
+            BODY_BYTES_MIN + OVERHEAD_BYTES
+        )),
+    }
+}
+
 impl QuorumConfig {
     fn subject(&self) -> String {
         format!("tw.{}.keys.{}", self.cluster, self.group)
@@ -65,6 +84,11 @@ impl QuorumConfig {
 
     fn stream(&self) -> String {
         format!("TW_{}_KEYS_{}", self.cluster, self.group)
+    }
+
+    /// Where hubs ask each other whether the group has had keys.
+    fn mark_subject(&self) -> String {
+        format!("tw.{}.keysmark.{}", self.cluster, self.group)
     }
 
     fn head_subject(&self) -> String {

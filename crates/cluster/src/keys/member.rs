@@ -12,158 +12,11 @@
 
 use std::collections::VecDeque;
 
-use super::frame::{BODY_LENGTH_MAX, HistoryId, KeysHeader};
+use super::coverage::{Coverage, KeysExtent};
+use super::frame::{HistoryId, KeysHeader};
+use super::interface::{KeysAction, KeysConfig, KeysEvent, KeysFigures, KeysRole, Outcome};
 use super::position::{Effect, KeysFault, KeysPosition};
-use crate::lease::{Lease, LeaseAction, LeaseConfig};
-
-/// Settings of a member.
-#[derive(Clone, Debug)]
-pub struct KeysConfig {
-    /// The lease.
-    pub lease: LeaseConfig,
-    /// Random bytes of this process. Reigns are named by them.
-    pub seed: [u8; 12],
-    /// Messages that may wait for their answers.
-    pub in_flight_max: usize,
-    /// Maximum bytes of a message's body.
-    pub body_bytes_max: usize,
-    /// Time from a look of a standby that found nothing to the next.
-    pub poll_ns: u64,
-    /// Time from a failure to the next attempt.
-    pub retry_ns: u64,
-    /// How long the stream may look as if it had lost messages: a server that was cut off may
-    /// answer with an old end.
-    pub doubt_ns: u64,
-}
-
-impl KeysConfig {
-    /// Returns the usual settings.
-    pub fn of(seed: [u8; 12]) -> KeysConfig {
-        KeysConfig {
-            lease: LeaseConfig::default(),
-            seed,
-            in_flight_max: 4,
-            body_bytes_max: BODY_LENGTH_MAX,
-            poll_ns: 25_000_000,
-            retry_ns: 100_000_000,
-            doubt_ns: 30_000_000_000,
-        }
-    }
-}
-
-/// What a hub is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeysRole {
-    /// It reads the stream from its snapshot on, and has not come to the end yet.
-    Loading,
-    /// It has all that was acknowledged, but for the last moment.
-    Standby,
-    /// It has the lease, and reads what is before its fence.
-    Candidate,
-    /// It appends.
-    Primary,
-    /// Another hub is primary: what it has is useless. Call [`KeysMember::restart`].
-    Deposed,
-    /// The stream cannot be gone on with.
-    Failed,
-}
-
-/// What the caller must do. Each request is answered once, at the latest when it has timed out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeysAction {
-    /// Write or read the lease; the answers are those of [`Lease`], by [`KeysMember::lease`].
-    Lease(LeaseAction),
-    /// Store a message with the bytes of the log from the header's offset to `end`:
-    /// [`KeysMember::stored`].
-    Append {
-        /// Number of the request.
-        request: u64,
-        /// The stream's last sequence must be this.
-        expected: u64,
-        /// The header.
-        header: KeysHeader,
-        /// Offset behind the bytes.
-        end: u64,
-    },
-    /// Store a fence, whose body is this hub's address: [`KeysMember::stored`].
-    Fence {
-        /// Number of the request.
-        request: u64,
-        /// The stream's last sequence must be this.
-        expected: u64,
-        /// The header.
-        header: KeysHeader,
-    },
-    /// Ask the stream's leader for its last sequence: [`KeysMember::ends_at`], or
-    /// [`KeysMember::failed`].
-    AskEnd {
-        /// Number of the request.
-        request: u64,
-    },
-    /// Read messages behind a sequence: [`KeysMember::fetched`] or [`KeysMember::failed`].
-    Fetch {
-        /// Number of the request.
-        request: u64,
-        /// The last one that is known.
-        after: u64,
-    },
-}
-
-/// What came of a message that was to be stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is in the stream, with this sequence.
-    Stored(u64),
-    /// The stream's last sequence is another one.
-    Refused,
-    /// No answer, or an error. It may be stored or not, now or later.
-    Unknown,
-}
-
-/// What has happened, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeysEvent {
-    /// Whole units of another hub's log, to be applied behind the ones before.
-    Apply {
-        /// Bytes of the log.
-        bytes: Vec<u8>,
-        /// Offset behind them.
-        end: u64,
-    },
-    /// Another hub's reign begins.
-    Reign {
-        /// The reign.
-        history: HistoryId,
-        /// Address of the primary.
-        address: Vec<u8>,
-    },
-    /// This hub is primary. All before its fence is applied, and its log goes on at this offset.
-    Serving {
-        /// The reign.
-        history: HistoryId,
-        /// Where its log goes on.
-        offset: u64,
-    },
-    /// This hub was primary, and is again: no other one was meanwhile. Its log goes on.
-    Resumed,
-    /// This hub is no primary any more. What it has beyond what is acknowledged will never be.
-    Deposed,
-    /// The stream cannot be gone on with.
-    Failed(KeysFault),
-}
-
-/// Figures of a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeysFigures {
-    /// What the hub is.
-    pub role: KeysRole,
-    /// How far it has read.
-    pub position: KeysPosition,
-    /// Messages without an answer.
-    pub in_flight: usize,
-    /// How often a message was refused or had no answer.
-    pub uncertain: u64,
-}
+use crate::lease::Lease;
 
 /// A message without an answer.
 #[derive(Clone, Copy, Debug)]
@@ -223,6 +76,12 @@ pub struct KeysMember {
     pending: Vec<u8>,
     /// Since when the stream has seemed to lack messages.
     lacks_since_ns: Option<u64>,
+    /// The last message that is known to have been in the stream, by this hub or another one.
+    known: u64,
+    /// The look at the stream that has no answer yet, and what this hub had read then.
+    looked: Option<(u64, u64)>,
+    look_ns: u64,
+    coverage: Coverage,
     uncertain: u64,
     actions: VecDeque<KeysAction>,
     events: VecDeque<KeysEvent>,
@@ -252,6 +111,10 @@ impl KeysMember {
             group_end: 0,
             pending: Vec::new(),
             lacks_since_ns: None,
+            known: 0,
+            looked: None,
+            look_ns: now_ns,
+            coverage: Coverage::default(),
             uncertain: 0,
             actions: VecDeque::new(),
             events: VecDeque::new(),
@@ -261,6 +124,8 @@ impl KeysMember {
     /// A deposed hub begins again with these keys.
     pub fn restart(&mut self, position: KeysPosition, now_ns: u64) {
         debug_assert_eq!(self.role, KeysRole::Deposed, "others keep what they have");
+        self.know(self.known_message());
+        self.coverage.begin();
         self.role = KeysRole::Loading;
         self.position = position;
         self.own = None;
@@ -286,7 +151,40 @@ impl KeysMember {
             self.follow_lease(now_ns);
         }
         self.look(now_ns);
+        self.look_at_all(now_ns);
         self.append(log_end);
+    }
+
+    /// The stream had this message: one that has less, or is another one, is none to go on with.
+    pub fn know(&mut self, sequence: u64) {
+        self.known = self.known.max(sequence);
+    }
+
+    /// Returns the last message that is known to have been in the stream, 0 for none.
+    pub fn known_message(&self) -> u64 {
+        match self.position.epoch {
+            // Where a stream without a message begins.
+            0 => self.known,
+            _ => self.known.max(self.position.sequence),
+        }
+    }
+
+    /// Returns how far the hub has read.
+    pub fn position(&self) -> KeysPosition {
+        self.position
+    }
+
+    /// Reports the newest snapshot that is stored: the message behind which the stream is read on,
+    /// 0 if there is none.
+    pub fn has_snapshot(&mut self, sequence: u64) {
+        if self.role == KeysRole::Primary {
+            self.coverage.snapshot(sequence, self.position.whole);
+        }
+    }
+
+    /// Whether messages are lost that no snapshot has, so that a snapshot must be stored now.
+    pub fn needs_snapshot(&self) -> bool {
+        self.role == KeysRole::Primary && self.coverage.is_healed_behind(self.position.sequence)
     }
 
     /// Gives the lease, to report an answer.
@@ -316,7 +214,10 @@ impl KeysMember {
 
     /// Returns the offset before which everything is acknowledged.
     pub fn durable(&self) -> u64 {
-        self.position.whole
+        match self.coverage.frozen() {
+            Some(frozen) => frozen.min(self.position.whole),
+            None => self.position.whole,
+        }
     }
 
     /// Returns the hub's figures.
@@ -329,6 +230,7 @@ impl KeysMember {
             position: self.position,
             in_flight: self.sent.len(),
             uncertain: self.uncertain,
+            losses: self.coverage.losses(),
         }
     }
 
@@ -348,6 +250,11 @@ impl KeysMember {
             Asked::Nothing if self.reads() => self.next_ns,
             _ => u64::MAX,
         };
+        let look_ns = match self.looked {
+            None if self.looks() => self.look_ns,
+            _ => u64::MAX,
+        };
+        let read_ns = read_ns.min(look_ns);
         match self.role {
             KeysRole::Deposed | KeysRole::Failed => u64::MAX,
             KeysRole::Loading => read_ns,
@@ -413,19 +320,55 @@ impl KeysMember {
         self.next_ns = next_ns;
     }
 
-    /// Reports the last sequence of the stream.
-    pub fn ends_at(&mut self, request: u64, last: u64, now_ns: u64) {
+    /// Reports what the stream has.
+    pub fn ends_at(&mut self, request: u64, extent: KeysExtent, now_ns: u64) {
+        if let Some((_, had)) = self.looked.take_if(|(look, _)| *look == request) {
+            if extent.last < had || extent.origin > had.saturating_add(1) {
+                return self.read_again(now_ns);
+            }
+            if self.role == KeysRole::Primary {
+                self.coverage.stream(extent, self.position.whole);
+                let awaits = !self.sent.is_empty() || self.candidacy.is_some();
+                if !awaits && extent.last > self.position.sequence {
+                    // Another program has written.
+                    self.read_again(now_ns);
+                }
+            }
+            return;
+        }
         if self.asked != Asked::End(request) {
             return;
         }
         self.asked = Asked::Nothing;
         self.next_ns = now_ns;
-        if last < self.position.sequence {
-            let had = self.position.sequence;
+        let (KeysExtent { origin, last, .. }, had) = (extent, self.known_message());
+        if had > 0 && origin > had.saturating_add(1) {
+            return self.lacks(KeysFault::Replaced { had, origin }, now_ns);
+        }
+        if last < had {
             return self.lacks(KeysFault::Lost { had, found: last }, now_ns);
+        }
+        if self.position.epoch == 0 {
+            // It has read nothing, and has no snapshot.
+            self.position.sequence = origin.saturating_sub(1);
         }
         self.target = Some(last);
         self.look(now_ns);
+    }
+
+    /// Reports that there is no stream.
+    pub fn has_no_stream(&mut self, request: u64, now_ns: u64) {
+        if self.looked.take_if(|(look, _)| *look == request).is_some() {
+            return self.read_again(now_ns);
+        }
+        if self.asked == Asked::End(request) {
+            self.asked = Asked::Nothing;
+            let had = self.known_message();
+            return self.lacks(KeysFault::Gone { had }, now_ns);
+        }
+        self.failed(request, now_ns);
+        // Its leader says for sure.
+        self.target = None;
     }
 
     /// Reports messages with their sequences, in the stream's order; none if there are no more.
@@ -442,7 +385,14 @@ impl KeysMember {
         self.next_ns = now_ns;
         let before = self.position.sequence;
         for (sequence, message) in entries {
-            self.entry(sequence, message);
+            if let Err(fault) = self.entry(sequence, message) {
+                match fault {
+                    // A snapshot may have what is missing.
+                    KeysFault::Hole { .. } => self.lacks(fault, now_ns),
+                    _ => self.fail(fault),
+                }
+                return;
+            }
             if matches!(self.role, KeysRole::Deposed | KeysRole::Failed) || !self.reads() {
                 return;
             }
@@ -466,6 +416,7 @@ impl KeysMember {
 
     /// Reports that a question has no answer.
     pub fn failed(&mut self, request: u64, now_ns: u64) {
+        self.looked.take_if(|(look, _)| *look == request);
         if self.asked == Asked::End(request) || self.asked == Asked::Entries(request) {
             self.asked = Asked::Nothing;
             self.next_ns = now_ns.saturating_add(self.config.retry_ns);
@@ -482,8 +433,18 @@ impl KeysMember {
         let since_ns = *self.lacks_since_ns.get_or_insert(now_ns);
         self.target = None;
         self.next_ns = now_ns.saturating_add(self.config.retry_ns);
-        if now_ns.saturating_sub(since_ns) >= self.config.doubt_ns {
+        let patience_ns = match fault {
+            KeysFault::Gone { .. } | KeysFault::Replaced { .. } => self.config.gone_ns,
+            _ => self.config.doubt_ns,
+        };
+        if now_ns.saturating_sub(since_ns) >= patience_ns {
             self.fail(fault);
+            return;
+        }
+        // A copy that is only behind has it a moment later.
+        let is_lasting = now_ns.saturating_sub(since_ns) >= self.config.look_ns;
+        if is_lasting && matches!(fault, KeysFault::Hole { .. }) && self.own.is_none() {
+            self.events.push_back(KeysEvent::Lacking);
         }
     }
 
@@ -537,6 +498,24 @@ impl KeysMember {
         }
     }
 
+    /// Whether the stream is looked at, besides what is read.
+    fn looks(&self) -> bool {
+        let is_at_end = matches!(self.role, KeysRole::Primary | KeysRole::Standby);
+        is_at_end && !self.must_read
+    }
+
+    /// Asks from time to time whether the stream still has what it had: appends and reads do not
+    /// show that.
+    fn look_at_all(&mut self, now_ns: u64) {
+        if self.looked.is_none() && self.looks() && now_ns >= self.look_ns {
+            self.request += 1;
+            let request = self.request;
+            self.looked = Some((request, self.position.sequence));
+            self.look_ns = now_ns.saturating_add(self.config.look_ns);
+            self.actions.push_back(KeysAction::AskEnd { request });
+        }
+    }
+
     /// Asks for the end of the stream, or for messages, or ends reading.
     fn look(&mut self, now_ns: u64) {
         if self.asked != Asked::Nothing || !self.reads() || now_ns < self.next_ns {
@@ -580,11 +559,18 @@ impl KeysMember {
             let header = KeysHeader {
                 is_fence: true,
                 is_whole: true,
-                // A bucket that was made again counts from 1.
-                epoch: candidacy.lease_epoch.max(self.position.epoch + 1),
+                // A bucket that was made again may count from 1.
+                epoch: candidacy
+                    .lease_epoch
+                    .max(self.position.epoch.saturating_add(1)),
                 offset,
                 history: candidacy.history,
             };
+            // What other readers would not take is not written.
+            let mut next = self.position;
+            if let Err(fault) = next.read(sequence.saturating_add(1), &header.with_body(b"")) {
+                return self.fail(fault);
+            }
             candidacy.fence = Some((self.request, header));
             self.actions.push_back(KeysAction::Fence {
                 request: self.request,
@@ -600,11 +586,14 @@ impl KeysMember {
         }
     }
 
-    fn entry(&mut self, sequence: u64, message: &[u8]) {
-        match self.position.read(sequence, message) {
-            Ok(Effect::None) => {}
-            Ok(Effect::Bytes(_)) if self.own == Some(self.position.history) => {}
-            Ok(Effect::Bytes(bytes)) => {
+    fn entry(&mut self, sequence: u64, message: &[u8]) -> Result<(), KeysFault> {
+        match self.position.read(sequence, message)? {
+            Effect::None => {}
+            Effect::Bytes(bytes) if self.own == Some(self.position.history) => {
+                let (bytes, end) = (bytes.to_vec(), self.position.end);
+                self.events.push_back(KeysEvent::Own { bytes, end });
+            }
+            Effect::Bytes(bytes) => {
                 self.pending.extend_from_slice(bytes);
                 if self.position.whole == self.position.end {
                     let bytes = std::mem::take(&mut self.pending);
@@ -612,9 +601,9 @@ impl KeysMember {
                     self.events.push_back(KeysEvent::Apply { bytes, end });
                 }
             }
-            Ok(Effect::Fence { address }) => self.fence_read(address),
-            Err(fault) => self.fail(fault),
+            Effect::Fence { address } => self.fence_read(address),
         }
+        Ok(())
     }
 
     fn fence_read(&mut self, address: &[u8]) {
@@ -630,15 +619,36 @@ impl KeysMember {
             return;
         }
         if self.own.is_some() {
-            self.role = KeysRole::Deposed;
-            self.candidacy = None;
-            self.sent.clear();
-            return self.events.push_back(KeysEvent::Deposed);
+            return self.depose();
         }
         self.events.push_back(KeysEvent::Reign {
             history,
             address: address.to_vec(),
         });
+    }
+
+    fn depose(&mut self) {
+        self.role = KeysRole::Deposed;
+        self.candidacy = None;
+        self.sent.clear();
+        // What was to be written is of a reign that is over.
+        self.actions
+            .retain(|action| matches!(action, KeysAction::Lease(_)));
+        self.events.push_back(KeysEvent::Deposed);
+    }
+
+    /// The stream has bytes in this hub's reign that are not those of its log. Every other hub has
+    /// taken them, so this one loads the keys of the stream.
+    pub fn diverges(&mut self) {
+        if self.role == KeysRole::Primary {
+            self.depose();
+        }
+    }
+
+    /// Limits the bytes of a message's body: the servers take no more.
+    pub fn limit_body(&mut self, bytes_max: usize) {
+        debug_assert!(bytes_max > 0, "a message has a body");
+        self.config.body_bytes_max = self.config.body_bytes_max.min(bytes_max);
     }
 
     /// Whether a reign is one that this hub has tried to begin with the keys that it has.
@@ -653,8 +663,12 @@ impl KeysMember {
         let (history, offset) = (self.position.history, self.position.whole);
         let event = match self.own {
             Some(_) => KeysEvent::Resumed,
-            None => KeysEvent::Serving { history, offset },
+            None => {
+                self.coverage.begin();
+                KeysEvent::Serving { history, offset }
+            }
         };
+        self.look_ns = 0;
         self.pending.clear();
         self.own = Some(history);
         self.candidacy = None;

@@ -71,6 +71,23 @@ pub enum KeysFault {
         /// Where it ends now.
         found: u64,
     },
+    /// There is no stream any more.
+    #[error("the stream is gone, which had message {had}: NATS has lost data")]
+    Gone {
+        /// The last message that is known.
+        had: u64,
+    },
+    /// The stream was deleted and made again.
+    #[error(
+        "the stream was made again and begins at message {origin}, but had message {had}: NATS has \
+         lost data"
+    )]
+    Replaced {
+        /// The last message that is known.
+        had: u64,
+        /// The first sequence of the stream that is there.
+        origin: u64,
+    },
     /// The primary's own log no longer has bytes that the stream needs.
     #[error("the log no longer has offset {0}, which the stream lacks")]
     Trimmed(u64),

@@ -1,6 +1,8 @@
 //! A hub: its log is its keys.
 
-use tidewire_cluster::keys::{KeysConfig, KeysEvent, KeysMember, KeysPosition, KeysRole};
+use tidewire_cluster::keys::{KeysConfig, KeysEvent, KeysMember, KeysRole};
+
+use crate::nats::Nats;
 
 /// Bytes of one write: its number.
 pub(crate) const WRITE_BYTES: usize = 8;
@@ -21,29 +23,40 @@ pub(crate) struct Hub {
     pub(crate) reigns: u64,
     /// Whether the last events let clients in.
     pub(crate) serves: bool,
+    /// Whether the stream may become one that cannot be gone on with.
+    pub(crate) may_fail: bool,
 }
 
 impl Hub {
-    pub(crate) fn new(process: u64, now_ms: u64) -> Hub {
+    /// Starts a hub with the keys of the newest snapshot.
+    pub(crate) fn new(process: u64, now_ms: u64, nats: &Nats) -> Hub {
+        let (position, log) = nats.snapshot.clone().unwrap_or_default();
         Hub {
-            member: KeysMember::new(config(process), KeysPosition::default(), now_ms * 1_000_000),
-            log: Vec::new(),
+            member: KeysMember::new(config(process), position, now_ms * 1_000_000),
+            log,
             process,
             waiting: Vec::new(),
             stopped_until: 0,
             deposed: 0,
             reigns: 0,
             serves: false,
+            may_fail: false,
         }
     }
 
     /// Takes the member's events.
-    pub(crate) fn follow(&mut self, now_ns: u64) {
+    pub(crate) fn follow(&mut self, now_ns: u64, nats: &Nats) {
         while let Some(event) = self.member.next_event() {
             match event {
                 KeysEvent::Apply { bytes, end } => {
                     self.log.extend_from_slice(&bytes);
                     assert_eq!(self.log.len() as u64, end, "bytes continue the log");
+                }
+                KeysEvent::Own { bytes, end } => {
+                    let from = end as usize - bytes.len();
+                    if self.log.get(from..end as usize) != Some(&bytes[..]) {
+                        self.member.diverges();
+                    }
                 }
                 KeysEvent::Reign { .. } => {}
                 KeysEvent::Serving { offset, .. } => {
@@ -55,11 +68,23 @@ impl Hub {
                 KeysEvent::Deposed => {
                     // Clients that wait are told that their writes may have taken effect.
                     self.waiting.clear();
-                    self.log.clear();
                     self.deposed += 1;
                     self.serves = false;
-                    self.member.restart(KeysPosition::default(), now_ns);
+                    let (position, log) = nats.snapshot.clone().unwrap_or_default();
+                    self.log = log;
+                    self.member.restart(position, now_ns);
                 }
+                KeysEvent::Lacking => {
+                    // What it has is kept until something newer is there.
+                    if let Some((position, log)) = nats.snapshot.clone()
+                        && position.sequence > self.member.position().sequence
+                    {
+                        self.log = log;
+                        let config = config(self.process);
+                        self.member = KeysMember::new(config, position, now_ns);
+                    }
+                }
+                KeysEvent::Failed(_) if self.may_fail => self.serves = false,
                 KeysEvent::Failed(fault) => panic!("{fault}"),
             }
         }

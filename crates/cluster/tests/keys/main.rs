@@ -77,3 +77,72 @@ fn hubs_that_begin_empty_have_all_keys_again() {
     world.check();
     world.assert_all_equal();
 }
+
+/// The primary went on acknowledging what only its memory had, and no hub could start any more.
+#[test]
+fn a_primary_whose_stream_was_purged_stores_a_snapshot_before_it_acknowledges_more() {
+    for kept in [0, 3] {
+        let mut world = World::new(17, Faults::default());
+        world.run(5_000);
+        world.purge(kept);
+        let before = world.acknowledged();
+        world.run(3_000);
+        assert!(world.acknowledged() > before + 100, "writes go on");
+        world.end_all();
+        world.run(6_000);
+        world.check();
+        world.assert_all_equal();
+        assert!(world.acknowledged() > before + 200, "writes go on");
+    }
+}
+
+/// It removed its keys, although there were no others to load.
+#[test]
+fn a_standby_that_was_behind_at_a_purge_waits_for_the_snapshot() {
+    let mut world = World::new(19, Faults::default());
+    world.run(5_000);
+    world.stop_standby(4_000);
+    world.run(3_000);
+    world.purge(0);
+    world.run(10_000);
+    world.check();
+    world.assert_all_equal();
+    assert_eq!(world.reigns(), 1);
+}
+
+/// It took the message as its own, and what it acknowledged behind it was ignored everywhere else.
+#[test]
+fn a_message_of_another_program_in_the_reign_deposes_its_primary() {
+    for rests in [false, true] {
+        let mut world = World::new(23, Faults::default());
+        world.run(5_000);
+        world.rest(true);
+        world.run(200);
+        world.forge();
+        world.rest(rests);
+        world.run(6_000);
+        world.rest(false);
+        let before = world.acknowledged();
+        world.run(6_000);
+        world.check();
+        world.assert_all_equal();
+        assert_eq!(world.deposed(), 1);
+        assert!(world.acknowledged() > before + 100, "writes go on");
+    }
+}
+
+/// The next fence had a lower epoch: its reign acknowledged what no other hub could read.
+#[test]
+fn no_reign_begins_behind_the_highest_epoch() {
+    let mut world = World::new(29, Faults::default());
+    world.run(5_000);
+    world.rest(true);
+    world.run(200);
+    world.forge_fence(u64::MAX);
+    world.end_all_amid_damage();
+    let before = world.acknowledged();
+    world.rest(false);
+    world.run(10_000);
+    world.check();
+    assert_eq!(world.acknowledged(), before, "no hub is the primary");
+}

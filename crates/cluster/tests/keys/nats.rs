@@ -1,6 +1,7 @@
 //! A stream and a lease as JetStream has them: one number is checked, and nothing else.
 
 use tidewire_cluster::Entry;
+use tidewire_cluster::keys::{KeysExtent, KeysPosition};
 
 /// How long an entry of the bucket stays, ms.
 const LEASE_MS: u64 = 3_000;
@@ -9,6 +10,10 @@ const LEASE_MS: u64 = 3_000;
 #[derive(Debug, Default)]
 pub(crate) struct Nats {
     pub(crate) stream: Vec<Vec<u8>>,
+    /// The first so many messages are gone.
+    pub(crate) gone: usize,
+    /// The newest snapshot: where the stream is read on, and the log up to there.
+    pub(crate) snapshot: Option<(KeysPosition, Vec<u8>)>,
     /// Revision of the bucket's last write, the value, and when it was written.
     entry: Option<(u64, u64, u64)>,
     revision: u64,
@@ -21,6 +26,14 @@ pub(crate) struct Nats {
 impl Nats {
     pub(crate) fn has_leader(&self, now_ms: u64) -> bool {
         now_ms >= self.without_leader_until
+    }
+
+    pub(crate) fn extent(&self) -> KeysExtent {
+        KeysExtent {
+            origin: 1,
+            missing: self.gone as u64,
+            last: self.stream.len() as u64,
+        }
     }
 
     /// Stores a message if the stream's last sequence is the expected one.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidewire_cluster::LeaseAction;
-use tidewire_cluster::keys::{Effect, KeysAction, KeysPosition, Outcome};
+use tidewire_cluster::keys::{Effect, KeysAction, KeysExtent, KeysHeader, KeysPosition, Outcome};
 
 use crate::hub::{Hub, WRITE_BYTES};
 use crate::nats::Nats;
@@ -62,7 +62,7 @@ enum Answer {
     Outcome(Outcome),
     Written(Option<u64>),
     Read(Option<tidewire_cluster::Entry>),
-    End(u64),
+    End(KeysExtent),
     Entries(Vec<(u64, Vec<u8>)>),
     Nothing,
 }
@@ -72,6 +72,7 @@ pub(crate) struct World {
     seed: u64,
     random: u64,
     faults: Faults,
+    rests: bool,
     now_ms: u64,
     nats: Nats,
     hubs: Vec<Hub>,
@@ -91,9 +92,12 @@ impl World {
             seed,
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             faults,
+            rests: false,
             now_ms: 0,
             nats: Nats::default(),
-            hubs: (0..HUBS).map(|hub| Hub::new(hub as u64 + 1, 0)).collect(),
+            hubs: (0..HUBS)
+                .map(|hub| Hub::new(hub as u64 + 1, 0, &Nats::default()))
+                .collect(),
             processes: HUBS as u64,
             steps: BTreeMap::new(),
             number: 0,
@@ -166,7 +170,7 @@ impl World {
     fn end(&mut self, hub: usize) {
         self.processes += 1;
         self.reigns += self.hubs[hub].reigns;
-        self.hubs[hub] = Hub::new(self.processes, self.now_ms);
+        self.hubs[hub] = Hub::new(self.processes, self.now_ms, &self.nats);
     }
 
     pub(crate) fn end_all(&mut self) {
@@ -185,6 +189,12 @@ impl World {
         self.end(primary);
     }
 
+    /// Starts all hubs again, and lets them fail.
+    pub(crate) fn end_all_amid_damage(&mut self) {
+        self.end_all();
+        self.hubs.iter_mut().for_each(|hub| hub.may_fail = true);
+    }
+
     pub(crate) fn stop_primary(&mut self, ms: u64) {
         let primary = self.primary();
         self.hubs[primary].stopped_until = self.now_ms + ms;
@@ -200,7 +210,8 @@ impl World {
         let end = hub.log.len() as u64;
         let end = if hub.is_primary() { end } else { 0 };
         hub.member.handle_timeout(end, now_ns);
-        hub.follow(now_ns);
+        hub.follow(now_ns, &self.nats);
+        self.follow_snapshots(at);
         self.acknowledge(at);
         while let Some(action) = self.hubs[at].member.next_action() {
             self.send(at, action);
@@ -210,7 +221,7 @@ impl World {
     /// A client reads and writes at the hub, if that lets it.
     fn clients(&mut self, at: usize) {
         let now_ns = self.now_ns();
-        if !self.hubs[at].may_serve(now_ns) {
+        if self.rests || !self.hubs[at].may_serve(now_ns) {
             return;
         }
         // The lease is looked at behind what was read, as a lane does at the end of its turn. With
@@ -277,6 +288,64 @@ impl World {
         self.later(delay, Step::Arrives(request));
     }
 
+    /// A primary looks at the snapshots, and stores one if it must.
+    fn follow_snapshots(&mut self, at: usize) {
+        let hub = &mut self.hubs[at];
+        let position = hub.member.position();
+        if hub.member.needs_snapshot() && position.whole == position.end {
+            let log = hub.log[..position.whole as usize].to_vec();
+            self.nats.snapshot = Some((position, log));
+        }
+        let stored = self.nats.snapshot.as_ref();
+        hub.member
+            .has_snapshot(stored.map_or(0, |(position, _)| position.sequence));
+    }
+
+    /// An operator purges the stream, but for the newest messages.
+    pub(crate) fn purge(&mut self, kept: usize) {
+        self.nats.gone = self.nats.stream.len() - kept;
+    }
+
+    /// Another program writes into the primary's reign, at the end of what counts.
+    pub(crate) fn forge(&mut self) {
+        let position = self.hubs[self.primary()].member.position();
+        assert_eq!(position.whole, position.end, "no group is under way");
+        let header = KeysHeader {
+            is_fence: false,
+            is_whole: true,
+            epoch: position.epoch,
+            offset: position.end,
+            history: position.history,
+        };
+        let end = self.nats.stream.len() as u64;
+        let forged = header.with_body(&u64::MAX.to_le_bytes());
+        assert!(self.nats.store(end, forged).is_some());
+    }
+
+    /// Another program writes a fence.
+    pub(crate) fn forge_fence(&mut self, epoch: u64) {
+        let header = KeysHeader {
+            is_fence: true,
+            is_whole: true,
+            epoch,
+            offset: self.log().len() as u64,
+            history: [7; 20],
+        };
+        let end = self.nats.stream.len() as u64;
+        assert!(self.nats.store(end, header.with_body(b"x")).is_some());
+    }
+
+    /// Clients write no more.
+    pub(crate) fn rest(&mut self, rests: bool) {
+        self.rests = rests;
+    }
+
+    /// A hub other than the primary.
+    pub(crate) fn stop_standby(&mut self, ms: u64) {
+        let standby = (self.primary() + 1) % HUBS;
+        self.hubs[standby].stopped_until = self.now_ms + ms;
+    }
+
     fn later(&mut self, delay: u64, step: Step) {
         self.number += 1;
         self.steps.insert((self.now_ms + delay, self.number), step);
@@ -295,10 +364,10 @@ impl World {
             KeysAction::Append { expected, .. } | KeysAction::Fence { expected, .. } => {
                 stored(nats.store(expected, request.message.clone()))
             }
-            KeysAction::AskEnd { .. } => Answer::End(nats.stream.len() as u64),
+            KeysAction::AskEnd { .. } => Answer::End(nats.extent()),
             KeysAction::Fetch { after, .. } => {
                 let end = nats.stream.len().saturating_sub(nats.behind);
-                let from = (after as usize).min(end);
+                let from = (after as usize).max(nats.gone).min(end);
                 let part = nats.stream[from..end].iter().take(50);
                 let numbered = part.enumerate();
                 let entries = numbered.map(|(at, one)| ((from + at) as u64 + 1, one.clone()));
@@ -343,8 +412,8 @@ impl World {
             (KeysAction::Append { request, .. } | KeysAction::Fence { request, .. }, _) => {
                 member.stored(*request, Outcome::Unknown, now_ns);
             }
-            (KeysAction::AskEnd { request }, Answer::End(last)) => {
-                member.ends_at(*request, last, now_ns);
+            (KeysAction::AskEnd { request }, Answer::End(extent)) => {
+                member.ends_at(*request, extent, now_ns);
             }
             (KeysAction::Fetch { request, .. }, Answer::Entries(entries)) => {
                 let entries = entries.iter().map(|(at, one)| (*at, one.as_slice()));
@@ -355,7 +424,7 @@ impl World {
             }
             (KeysAction::Lease(action), answer) => answer_lease(hub, *action, answer, now_ns),
         }
-        hub.follow(now_ns);
+        hub.follow(now_ns, &self.nats);
         self.acknowledge(request.hub);
     }
 

@@ -198,7 +198,7 @@ impl Outgoing {
         if let Some(expected) = owner.stored_messages() {
             let epoch = owner.figures(now_ns).epoch;
             let tag = requests.open(Request::PageCount(epoch, expected));
-            link.count(tag, &self.subjects.snapshot_stream());
+            link.count(tag, &self.subjects.snapshot_stream(), None);
         }
     }
 

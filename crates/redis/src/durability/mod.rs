@@ -28,7 +28,7 @@ use crate::parameters::{DBFILENAME, DIR, SAVE};
 use crate::server::Server;
 
 /// Where files are: the parameter `dir`.
-fn directory(server: &Server) -> PathBuf {
+pub(crate) fn directory(server: &Server) -> PathBuf {
     PathBuf::from(server.parameters.read(DIR))
 }
 

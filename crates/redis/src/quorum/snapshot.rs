@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use tidewire_cluster::keys::frame::{BODY_LENGTH_MAX, HistoryId};
+use tidewire_cluster::keys::frame::HistoryId;
 use tidewire_cluster::keys::{KeysFrame, KeysHead, KeysHeader, KeysPosition};
 use tidewire_lane::unguessable_word;
-use tidewire_nats::Extent;
+use tidewire_nats::Part;
 use tracing::{error, info};
 
 use super::QuorumConfig;
@@ -27,13 +27,13 @@ const DURABLE_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Stores a snapshot and trims the stream. `position` is one that the stream had before. Returns
-/// the offset up to which it includes everything.
+/// its head.
 pub(super) fn save(
     server: &Server,
     config: &QuorumConfig,
     position: KeysPosition,
     is_stopped: Arc<AtomicBool>,
-) -> Result<u64, String> {
+) -> Result<KeysHead, String> {
     let mut store = Store::open(config, is_stopped).map_err(|error| error.to_string())?;
     let head = KeysHead {
         number: unguessable_word().max(1),
@@ -42,7 +42,13 @@ pub(super) fn save(
         history: position.history,
         ..KeysHead::default()
     };
-    let saved = write(server, config, &mut store, head);
+    let body_bytes_max = store.body_bytes_max;
+    let mut saved = write(server, config, &mut store, head);
+    if saved.is_err() && store.body_bytes_max < body_bytes_max {
+        let subject = config.part_subject(head.number);
+        store.purge(&config.snapshot_stream(), &subject, Part::All)?;
+        saved = write(server, config, &mut store, head);
+    }
     match saved {
         Ok(head) => {
             let (offset, parts) = (head.offset, head.parts);
@@ -53,11 +59,11 @@ pub(super) fn save(
                 "keys: a snapshot is stored"
             );
             trim(config, &mut store)?;
-            Ok(offset)
+            Ok(head)
         }
         Err(text) => {
             let subject = config.part_subject(head.number);
-            let _ = store.purge(&config.snapshot_stream(), &subject, Extent::All);
+            let _ = store.purge(&config.snapshot_stream(), &subject, Part::All);
             Err(text)
         }
     }
@@ -79,11 +85,13 @@ fn write(
     let (mut bytes, mut goes_on) = (Vec::new(), true);
     let mut in_flight = VecDeque::new();
     while goes_on || !bytes.is_empty() {
-        while goes_on && bytes.len() < BODY_LENGTH_MAX {
+        while goes_on && bytes.len() < store.body_bytes_max {
             store.go_on()?;
             goes_on = snapshot.step(&mut bytes);
         }
-        let body: Vec<u8> = bytes.drain(..bytes.len().min(BODY_LENGTH_MAX)).collect();
+        let body: Vec<u8> = bytes
+            .drain(..bytes.len().min(store.body_bytes_max))
+            .collect();
         let header = KeysHeader {
             is_fence: false,
             is_whole: !goes_on && bytes.is_empty(),
@@ -140,13 +148,13 @@ fn trim(config: &QuorumConfig, store: &mut Store) -> Result<(), String> {
     let kept = &heads[heads.len().saturating_sub(2)..];
     if let [older, newer] = kept {
         let before = older.sequence.min(newer.sequence);
-        store.purge(&config.stream(), "", Extent::Before(before))?;
+        store.purge(&config.stream(), "", Part::Before(before))?;
     }
     let stream = config.snapshot_stream();
     for head in &heads[..heads.len().saturating_sub(2)] {
-        store.purge(&stream, &config.part_subject(head.number), Extent::All)?;
+        store.purge(&stream, &config.part_subject(head.number), Part::All)?;
     }
-    store.purge(&stream, &config.head_subject(), Extent::AllBut(2))
+    store.purge(&stream, &config.head_subject(), Part::AllBut(2))
 }
 
 /// Returns the heads, the newest last.
@@ -187,20 +195,8 @@ pub(super) fn load(
     let mut store = Store::open(config, is_stopped.clone()).map_err(|error| error.to_string())?;
     for head in heads(config, &mut store)?.into_iter().rev() {
         // First all of it is checked, then it is loaded.
-        let mut parts = Parts::new(config, head);
-        let is_whole = loop {
-            match parts.next(&mut store) {
-                Ok(Some(_)) => {}
-                Ok(None) => break Ok(()),
-                Err(text) => break Err(text),
-            }
-        };
-        if let Err(text) = is_whole {
-            if parts.is_unreadable {
-                error!("keys: a snapshot is not used: {text}");
-                continue;
-            }
-            return Err(text);
+        if !is_whole(config, &mut store, head)? {
+            continue;
         }
         let mut parts = Parts::new(config, head);
         let place = (head.offset, head.database as usize);
@@ -217,6 +213,36 @@ pub(super) fn load(
         }
     }
     Ok(None)
+}
+
+/// Returns the head of the newest snapshot that is whole; `None` if there is none.
+pub(super) fn newest(
+    config: &QuorumConfig,
+    is_stopped: &Arc<AtomicBool>,
+) -> Result<Option<KeysHead>, String> {
+    let mut store = Store::open(config, is_stopped.clone()).map_err(|error| error.to_string())?;
+    for head in heads(config, &mut store)?.into_iter().rev() {
+        if is_whole(config, &mut store, head)? {
+            return Ok(Some(head));
+        }
+    }
+    Ok(None)
+}
+
+/// Reads a snapshot to its end. An error is one of NATS.
+fn is_whole(config: &QuorumConfig, store: &mut Store, head: KeysHead) -> Result<bool, String> {
+    let mut parts = Parts::new(config, head);
+    loop {
+        match parts.next(store) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(true),
+            Err(text) if parts.is_unreadable => {
+                error!("keys: a snapshot is not used: {text}");
+                return Ok(false);
+            }
+            Err(text) => return Err(text),
+        }
+    }
 }
 
 /// The parts of a snapshot, read one after the other and checked.

@@ -256,11 +256,12 @@ impl Quorum {
         if let Some(figures) = shown.figures {
             let _ = write!(
                 text,
-                ",epoch={},sequence={},unacknowledged={},uncertain={}",
+                ",epoch={},sequence={},unacknowledged={},uncertain={},losses={}",
                 figures.position.epoch,
                 figures.position.sequence,
                 figures.in_flight,
-                figures.uncertain
+                figures.uncertain,
+                figures.losses
             );
         }
         let _ = write!(

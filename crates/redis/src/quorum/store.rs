@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidewire_cluster::keys::frame::BODY_LENGTH_MAX;
 use tidewire_nats::{
-    Answer, Entry, Event, Expectation, Extent, Fetching, Inbox, Link, Purging, Storing,
+    Answer, Entry, Event, Expectation, Fetching, Inbox, Link, Part, Purging, Storing,
 };
 
-use super::QuorumConfig;
+use super::{QuorumConfig, body_bytes_max};
 
 /// A link of its own.
 pub(super) struct Store {
@@ -21,6 +22,8 @@ pub(super) struct Store {
     answers: HashMap<u64, Answer>,
     is_linked: bool,
     is_stopped: Arc<AtomicBool>,
+    /// Bytes of a body that the servers take; less than usual if one was refused.
+    pub(super) body_bytes_max: usize,
 }
 
 impl Store {
@@ -34,6 +37,7 @@ impl Store {
             answers: HashMap::new(),
             is_linked: false,
             is_stopped,
+            body_bytes_max: BODY_LENGTH_MAX,
         })
     }
 
@@ -71,12 +75,24 @@ impl Store {
 
     /// Waits for the answer to a request.
     fn answer(&mut self, tag: u64) -> Result<Answer, String> {
+        match self.any_answer(tag)? {
+            Answer::Failed(text) => Err(text),
+            Answer::TimedOut => Err("no answer from NATS".to_owned()),
+            Answer::NoStream => Err("no stream, or no leader of it".to_owned()),
+            Answer::Refused => Err("refused".to_owned()),
+            Answer::TooLarge { payload_max } => {
+                self.body_bytes_max = body_bytes_max(payload_max)?;
+                Err(format!(
+                    "a message is longer than {payload_max} bytes (max_payload)"
+                ))
+            }
+            answer => Ok(answer),
+        }
+    }
+
+    fn any_answer(&mut self, tag: u64) -> Result<Answer, String> {
         loop {
             match self.answers.remove(&tag) {
-                Some(Answer::Failed(text)) => return Err(text),
-                Some(Answer::TimedOut) => return Err("no answer from NATS".to_owned()),
-                Some(Answer::NoStream) => return Err("no stream, or no leader of it".to_owned()),
-                Some(Answer::Refused) => return Err("refused".to_owned()),
                 Some(answer) => return Ok(answer),
                 None => self.take()?,
             }
@@ -122,22 +138,21 @@ impl Store {
     /// Asks the stream's leader for the newest message of a subject.
     pub(super) fn newest(&mut self, stream: &str, subject: &str) -> Result<Option<Entry>, String> {
         let tag = self.ask(|link, tag| link.newest(tag, stream, Some(subject)))?;
-        match self.answer(tag)? {
+        match self.any_answer(tag)? {
             Answer::Newest(entry) => Ok(entry),
+            // Told by the leader of all streams.
+            Answer::NoStream => Ok(None),
+            Answer::Failed(text) => Err(text),
+            Answer::TimedOut => Err("no answer from NATS".to_owned()),
             other => Err(format!("an unexpected answer: {other:?}")),
         }
     }
 
-    pub(super) fn purge(
-        &mut self,
-        stream: &str,
-        subject: &str,
-        extent: Extent,
-    ) -> Result<(), String> {
+    pub(super) fn purge(&mut self, stream: &str, subject: &str, part: Part) -> Result<(), String> {
         let purging = Purging {
             stream: stream.to_owned(),
             subject: subject.to_owned(),
-            extent,
+            part,
         };
         let tag = self.ask(|link, tag| link.purge(tag, purging))?;
         self.answer(tag).map(drop)

@@ -1,5 +1,9 @@
 //! The thread between the keys and NATS.
 
+mod mark;
+mod streams;
+mod upkeep;
+
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::io;
@@ -11,24 +15,28 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidewire_cluster::keys::frame::{ADDRESS_LENGTH_MAX, HEADER_LENGTH};
 use tidewire_cluster::keys::{
-    KeysAction, KeysConfig, KeysEvent, KeysFault, KeysHeader, KeysMember, KeysPosition, KeysRole,
-    Outcome,
+    KeysAction, KeysConfig, KeysEvent, KeysExtent, KeysHead, KeysHeader, KeysMember, KeysPosition,
+    KeysRole, Outcome,
 };
 use tidewire_cluster::{Entry, LeaseAction};
 use tidewire_lane::{monotonic_ns, unguessable_word};
-use tidewire_nats::{Answer, Event, Expectation, Fetching, Inbox, Link, Storing, StreamSettings};
+use tidewire_nats::{Answer, Event, Expectation, Fetching, Inbox, Link, Storing};
 use tracing::{error, info, warn};
 
-use super::QuorumConfig;
-use super::snapshot;
 use super::state::{Mode, STALL_SECONDS};
+use super::{QuorumConfig, body_bytes_max};
 use crate::attention::Obstacles;
+use crate::durability::directory;
 use crate::server::Server;
+use mark::Mark;
+use streams::Streams;
+use upkeep::Upkeep;
 
 /// Longest delay until a request to stop is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 /// How long an entry of the lease stays without being written again.
 const LEASE_AGE: Duration = Duration::from_secs(3);
+const LEASE_AGE_MS: u64 = 3_000;
 /// Time from a failed attempt to make the streams to the next.
 const STREAMS_RETRY_NS: u64 = 1_000_000_000;
 /// How long the end of the hub waits for what is not acknowledged.
@@ -36,8 +44,6 @@ const END_NS_MAX: u64 = 1_000_000_000;
 /// Messages that are read at once, and their bytes.
 const FETCHED_MAX: usize = 1_000;
 const FETCHED_BYTES_MAX: usize = 4 << 20;
-/// Time from a snapshot that failed to the next.
-const SNAPSHOT_RETRY_NS: u64 = 60_000_000_000;
 const STALL_NS: u64 = STALL_SECONDS * 1_000_000_000;
 
 /// The thread. Dropping it gives the lease back, so that another hub takes over.
@@ -100,15 +106,16 @@ enum Request {
     LeaseWrite(u64),
     LeaseRead(u64),
     LeaseDelete,
-}
-
-/// Whether the streams exist.
-#[derive(Clone, Copy, Debug)]
-enum Streams {
-    Due(u64),
-    /// So many answers are to come; whether one was a failure.
-    Asked(usize, bool),
-    Made,
+    /// Whether the stream of the keys is there.
+    Beginning,
+    /// A stream that was there before.
+    Again,
+    /// Whether the bucket that has this revision of the lease is old enough.
+    BucketAge(u64, u64),
+    /// The newest snapshot, and its parts: number of the look, the message that it goes on behind,
+    /// and how many there must be.
+    Head(u64),
+    Parts(u64, u64, u32),
 }
 
 struct Work {
@@ -119,6 +126,14 @@ struct Work {
     is_stopped: Arc<AtomicBool>,
     member: KeysMember,
     streams: Streams,
+    /// The last message that the stream of the keys is known to have had: by this hub's folder, or
+    /// by another hub.
+    known: u64,
+    has_listened: bool,
+    gone_since_ns: Option<u64>,
+    file: Mark,
+    /// When the bucket of leases may be made again.
+    bucket_ns: u64,
     /// What tells this process's lease from others'.
     mark: Bytes,
     tag: u64,
@@ -130,11 +145,8 @@ struct Work {
     message: Vec<u8>,
     /// Whether the keys of a snapshot are here, or there is none.
     is_loaded: bool,
-    /// Offset of the newest snapshot, and when the next may be made.
-    snapshot: (u64, u64),
-    snapshot_job: Option<JoinHandle<Result<u64, String>>>,
-    /// How often a snapshot was loaded because the stream had been trimmed.
-    snapshot_reads: u32,
+    upkeep: Upkeep,
+    snapshot_job: Option<JoinHandle<Result<KeysHead, String>>>,
     seed: [u8; 12],
 }
 
@@ -157,12 +169,17 @@ impl Work {
         );
         Self {
             member: KeysMember::new(KeysConfig::of(seed), KeysPosition::default(), now_ns),
+            file: Mark::new(server.config.disk.clone(), directory(&server), &config),
             server,
             config,
             link,
             inbox,
             is_stopped,
             streams: Streams::Due(now_ns),
+            known: 0,
+            has_listened: false,
+            gone_since_ns: None,
+            bucket_ns: 0,
             mark: mark.into(),
             tag: 0,
             requests: HashMap::new(),
@@ -170,14 +187,18 @@ impl Work {
             progress: (0, now_ns),
             message: Vec::new(),
             is_loaded: false,
-            snapshot: (0, now_ns),
+            upkeep: Upkeep::default(),
             snapshot_job: None,
-            snapshot_reads: 0,
             seed,
         }
     }
 
     fn run(&mut self) {
+        self.link.subscribe(&self.config.mark_subject());
+        match self.file.read() {
+            Ok(message) => self.known = message,
+            Err(text) => self.fail(&text),
+        }
         let mut events = Vec::new();
         while !self.is_stopped.load(Ordering::Acquire) {
             self.inbox.take(self.wait(), &mut events);
@@ -190,11 +211,11 @@ impl Work {
     }
 
     fn wait(&self) -> Duration {
-        let deadline_ns = match self.streams {
-            Streams::Due(at_ns) => at_ns,
-            Streams::Asked(..) => u64::MAX,
-            Streams::Made => self.member.deadline_ns(),
-        };
+        if self.server.quorum.mode() == Mode::Failed {
+            return WAIT_MAX;
+        }
+        let deadline_ns = self.streams.deadline_ns();
+        let deadline_ns = deadline_ns.unwrap_or_else(|| self.member.deadline_ns());
         let now_ns = monotonic_ns();
         Duration::from_nanos(deadline_ns.saturating_sub(now_ns)).min(WAIT_MAX)
     }
@@ -202,91 +223,21 @@ impl Work {
     fn turn(&mut self) {
         let now_ns = monotonic_ns();
         match self.streams {
-            Streams::Due(at_ns) if now_ns >= at_ns => self.make_streams(),
+            _ if self.server.quorum.mode() == Mode::Failed => {}
             Streams::Made if !self.is_loaded => self.begin(),
             Streams::Made => {
                 let end = self.server.replication.log_end(&self.server);
                 self.member.handle_timeout(end, now_ns);
             }
-            _ => {}
+            _ => self.follow_streams(now_ns),
         }
         self.follow_events();
         self.perform();
         self.tell_lanes();
         self.show();
         self.follow_snapshots();
-    }
-
-    /// Begins with the newest snapshot, or with the beginning of the stream.
-    fn begin(&mut self) {
-        if let Some(position) = self.load_snapshot() {
-            let now_ns = monotonic_ns();
-            self.requests.clear();
-            self.member = KeysMember::new(KeysConfig::of(self.seed), position, now_ns);
-            self.is_loaded = true;
-        }
-    }
-
-    /// Returns where the stream is to be read on. `None` if the hub ends first.
-    fn load_snapshot(&mut self) -> Option<KeysPosition> {
-        while !self.is_stopped.load(Ordering::Acquire) {
-            match snapshot::load(&self.server, &self.config, &self.is_stopped) {
-                Ok(head) => {
-                    let head = head.unwrap_or_default();
-                    self.database = head.database as usize;
-                    self.snapshot.0 = head.offset;
-                    self.server
-                        .quorum
-                        .durable
-                        .store(head.offset, Ordering::SeqCst);
-                    return Some(head.position());
-                }
-                Err(text) => {
-                    let answer = Answer::Failed(text);
-                    self.note_error("the snapshots cannot be read", &answer);
-                    std::thread::sleep(WAIT_MAX);
-                }
-            }
-        }
-        None
-    }
-
-    /// Stores a snapshot when enough was changed since the last one.
-    fn follow_snapshots(&mut self) {
-        let now_ns = monotonic_ns();
-        if let Some(job) = self.snapshot_job.take_if(|job| job.is_finished()) {
-            match job.join() {
-                Ok(Ok(offset)) => {
-                    self.snapshot.0 = offset;
-                    self.server.quorum.shown.lock().snapshot = offset;
-                }
-                Ok(Err(text)) => {
-                    self.note_error("a snapshot cannot be stored", &Answer::Failed(text));
-                    self.snapshot.1 = now_ns + SNAPSHOT_RETRY_NS;
-                }
-                Err(_) => self.snapshot.1 = u64::MAX,
-            }
-        }
-        let position = self.member.figures().position;
-        let is_due = position.whole.saturating_sub(self.snapshot.0) >= self.config.snapshot_bytes
-            && now_ns >= self.snapshot.1
-            && self.snapshot_job.is_none()
-            && self.server.quorum.mode() == Mode::Primary;
-        if !is_due {
-            return;
-        }
-        let (server, config) = (self.server.clone(), self.config.clone());
-        let is_stopped = self.is_stopped.clone();
-        let job = std::thread::Builder::new()
-            .name("keys-snapshot".to_owned())
-            .spawn(move || snapshot::save(&server, &config, position, is_stopped));
-        match job {
-            Ok(job) => self.snapshot_job = Some(job),
-            Err(error) => {
-                warn!(%error, "keys: no thread for a snapshot");
-                self.snapshot.1 = now_ns + SNAPSHOT_RETRY_NS;
-            }
-        }
+        self.follow_coverage();
+        self.file.note(self.member.known_message(), now_ns);
     }
 
     /// Gives what the stream has not acknowledged a moment, and the lease back.
@@ -309,61 +260,14 @@ impl Work {
         if let Some(job) = self.snapshot_job.take() {
             let _ = job.join();
         }
+        self.file.note(self.member.known_message(), u64::MAX);
+        self.file.finish();
     }
 
     fn open(&mut self, request: Request) -> u64 {
         self.tag += 1;
         self.requests.insert(self.tag, request);
         self.tag
-    }
-
-    fn make_streams(&mut self) {
-        let config = &self.config;
-        let streams = [
-            StreamSettings {
-                name: config.stream(),
-                subjects: vec![config.subject()],
-                replicas: config.replicas,
-                refuses_when_full: true,
-                ..StreamSettings::default()
-            },
-            StreamSettings {
-                name: config.lease_stream(),
-                subjects: vec![config.lease_subjects()],
-                replicas: config.replicas,
-                per_subject_max: Some(1),
-                age_max: LEASE_AGE,
-                repeated_within: LEASE_AGE,
-                ..StreamSettings::default()
-            },
-            StreamSettings {
-                name: config.snapshot_stream(),
-                subjects: vec![config.snapshot_subjects()],
-                replicas: config.replicas,
-                refuses_when_full: true,
-                ..StreamSettings::default()
-            },
-        ];
-        self.streams = Streams::Asked(streams.len(), false);
-        for stream in streams {
-            let tag = self.open(Request::Stream);
-            self.link.make_stream(tag, stream);
-        }
-    }
-
-    fn stream_made(&mut self, answer: &Answer) {
-        let Streams::Asked(left, has_failed) = self.streams else {
-            return;
-        };
-        let is_made = matches!(answer, Answer::Made);
-        if !is_made {
-            self.note_error("a stream cannot be made", answer);
-        }
-        self.streams = match (left - 1, has_failed || !is_made) {
-            (0, true) => Streams::Due(monotonic_ns() + STREAMS_RETRY_NS),
-            (0, false) => Streams::Made,
-            (left, failed) => Streams::Asked(left, failed),
-        };
     }
 
     fn note_error(&self, what: &str, answer: &Answer) {
@@ -390,7 +294,8 @@ impl Work {
                     warn!(%reason, "keys: the link to NATS is lost; reconnecting");
                 }
             }
-            Event::Message(_) | Event::Denied { .. } => {}
+            Event::Message(message) => self.heard(&message.payload),
+            Event::Denied { .. } => {}
             Event::Answer { tag, answer } => {
                 if let Some(request) = self.requests.remove(&tag) {
                     self.answer(request, &answer, now_ns);
@@ -404,19 +309,47 @@ impl Work {
         let member = &mut self.member;
         match (request, answer) {
             (Request::Stream, answer) => return self.stream_made(answer),
+            (Request::Beginning, answer) => return self.stream_found(answer, now_ns),
+            (Request::Again, Answer::Made) => return,
+            (Request::Again, _) => {}
+            (Request::Head(round), Answer::Newest(entry)) => {
+                return self.head_found(round, entry.as_ref());
+            }
+            (Request::Head(_), Answer::NoStream) => {
+                self.member.has_snapshot(0);
+                return self.make_snapshot_stream();
+            }
+            (Request::Parts(round, sequence, parts), Answer::Count(count)) => {
+                return self.parts_found((round, sequence, parts), *count);
+            }
+            (Request::Head(_) | Request::Parts(..), _) => {}
             (Request::Stored(request), Answer::Stored { sequence, .. }) => {
                 return member.stored(request, Outcome::Stored(*sequence), now_ns);
             }
             (Request::Stored(request), Answer::Refused) => {
                 return member.stored(request, Outcome::Refused, now_ns);
             }
-            (Request::Stored(request), _) => member.stored(request, Outcome::Unknown, now_ns),
-            (Request::End(request), Answer::Newest(entry)) => {
-                let last = entry.as_ref().map_or(0, |entry| entry.sequence);
-                return member.ends_at(request, last, now_ns);
+            (Request::Stored(request), Answer::TooLarge { payload_max }) => {
+                member.stored(request, Outcome::Unknown, now_ns);
+                return match body_bytes_max(*payload_max) {
+                    Ok(bytes_max) => {
+                        info!(bytes_max, "keys: NATS takes shorter messages");
+                        member.limit_body(bytes_max);
+                    }
+                    Err(text) => self.fail(&text),
+                };
             }
-            (Request::End(request), Answer::NoMessage { last_sequence }) => {
-                return member.ends_at(request, *last_sequence, now_ns);
+            (Request::Stored(request), _) => member.stored(request, Outcome::Unknown, now_ns),
+            (Request::End(request), Answer::Extent(extent)) => {
+                let extent = KeysExtent {
+                    origin: extent.origin,
+                    missing: extent.missing,
+                    last: extent.last,
+                };
+                return member.ends_at(request, extent, now_ns);
+            }
+            (Request::End(request) | Request::Entries(request), Answer::NoStream) => {
+                member.has_no_stream(request, now_ns);
             }
             (Request::Entries(request), Answer::Entries(entries)) => {
                 let entries = entries.iter().map(|one| (one.sequence, &*one.payload));
@@ -426,7 +359,20 @@ impl Work {
                 member.failed(request, now_ns);
             }
             (Request::LeaseWrite(request), Answer::Stored { sequence, .. }) => {
-                return member.lease().written(request, *sequence, now_ns);
+                return self.lease_written(request, *sequence, now_ns);
+            }
+            (Request::BucketAge(request, revision), Answer::Extent(extent)) => {
+                match extent.age_ms >= LEASE_AGE_MS {
+                    true => member.lease().written(request, revision, now_ns),
+                    false => member.lease().failed(request, now_ns),
+                }
+                return;
+            }
+            (Request::BucketAge(request, _), _) => member.lease().failed(request, now_ns),
+            // Of a write it may be that no server leads; this is said by the leader of all streams.
+            (Request::LeaseRead(request), Answer::NoStream) => {
+                member.lease().failed(request, now_ns);
+                return self.make_bucket(now_ns);
             }
             (Request::LeaseWrite(request), Answer::Refused) => {
                 return member.lease().refused(request, now_ns);
@@ -473,7 +419,7 @@ impl Work {
                 }
                 KeysAction::AskEnd { request } => {
                     let tag = self.open(Request::End(request));
-                    self.link.newest(tag, &self.config.stream(), None);
+                    self.link.extent(tag, &self.config.stream());
                 }
                 KeysAction::Fetch { request, after } => {
                     let tag = self.open(Request::Entries(request));
@@ -488,6 +434,18 @@ impl Work {
                 }
             }
         }
+    }
+
+    /// The entry of the lease was written. In a bucket that was just made again it says nothing
+    /// about the hub that had the lease in the one before, and may still serve reads.
+    fn lease_written(&mut self, request: u64, revision: u64, now_ns: u64) {
+        let has_it = self.member.lease().epoch(now_ns).is_some();
+        let is_first_reign = self.member.position().epoch == 0;
+        if has_it || is_first_reign {
+            return self.member.lease().written(request, revision, now_ns);
+        }
+        let tag = self.open(Request::BucketAge(request, revision));
+        self.link.extent(tag, &self.config.lease_stream());
     }
 
     fn append(&mut self, request: u64, expected: u64, header: &KeysHeader, end: u64) {
@@ -559,6 +517,7 @@ impl Work {
             }
             match event {
                 KeysEvent::Apply { bytes, end } => self.apply(&bytes, end),
+                KeysEvent::Own { bytes, end } => self.compare(&bytes, end),
                 KeysEvent::Reign { history, address } => {
                     let text = String::from_utf8_lossy(&address).into_owned();
                     info!(primary = %text, "keys: another hub is the primary");
@@ -574,7 +533,7 @@ impl Work {
                 }
                 KeysEvent::Resumed => self.begin_serving(),
                 KeysEvent::Deposed => self.deposed(),
-                KeysEvent::Failed(KeysFault::Hole { .. }) if self.may_reload() => self.reload(),
+                KeysEvent::Lacking => self.lacking(),
                 KeysEvent::Failed(fault) => self.fail(&fault.to_string()),
             }
         }
@@ -590,6 +549,23 @@ impl Work {
         shown.reigns += 1;
         drop(shown);
         self.progress = (self.member.durable(), monotonic_ns());
+        self.look_at_snapshots();
+    }
+
+    /// Bytes of this hub's reign: they must be those that it has sent.
+    fn compare(&mut self, bytes: &[u8], end: u64) {
+        let (server, mut own) = (&self.server, Vec::with_capacity(bytes.len()));
+        let range = (end.saturating_sub(bytes.len() as u64), end);
+        let is_sent = end <= server.replication.log_end(server)
+            && server
+                .replication
+                .read_log(server, range, &mut own)
+                .is_some()
+            && own == bytes;
+        if !is_sent {
+            error!("keys: another program has written into this hub's reign");
+            self.member.diverges();
+        }
     }
 
     fn apply(&mut self, bytes: &[u8], end: u64) {
@@ -625,26 +601,6 @@ impl Work {
         quorum.told.store(0, Ordering::SeqCst);
         if let Some(position) = self.load_snapshot() {
             self.member.restart(position, monotonic_ns());
-        }
-    }
-
-    /// Whether the part of the stream that is missing may be in a snapshot: this hub was behind
-    /// when the stream was trimmed.
-    fn may_reload(&self) -> bool {
-        matches!(self.server.quorum.mode(), Mode::Loading | Mode::Standby)
-            && self.snapshot_reads < 3
-    }
-
-    /// A standby begins again with the newest snapshot.
-    fn reload(&mut self) {
-        warn!("keys: the stream was trimmed before this hub had read it: it loads a snapshot");
-        self.snapshot_reads += 1;
-        let (server, is_stopped) = (self.server.clone(), self.is_stopped.clone());
-        server.quorum.set_mode(&server, Mode::Loading);
-        let is_over = || is_stopped.load(Ordering::Acquire);
-        if server.replication.leave_primary(&server, is_over) {
-            server.quorum.durable.store(0, Ordering::SeqCst);
-            self.begin();
         }
     }
 
