@@ -320,11 +320,11 @@ impl ContextInner {
             let time = Timespec::try_from(left).unwrap_or_default();
             // Without a time the kernel would go on waiting after a handler with SA_RESTART.
             let flags = futex::Flags::PRIVATE;
-            match futex::wait(&self.all_finished, flags, seen, Some(&time)) {
-                Err(Errno::INTR) => return Err(Error::Interrupted),
-                // Something has changed, or the time is over.
-                Ok(()) | Err(_) => {}
+            let waited = futex::wait(&self.all_finished, flags, seen, Some(&time));
+            if waited == Err(Errno::INTR) {
+                return Err(Error::Interrupted);
             }
+            // Otherwise something has changed, or the time is over.
         }
     }
 

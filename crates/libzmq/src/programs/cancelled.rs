@@ -202,11 +202,11 @@ fn cancel(call: Call, sockets: Sockets, waits_for_events: bool) -> (bool, Work) 
         let argument = (&raw const work).cast_mut().cast();
         let failed = libc::pthread_create(&raw mut thread, std::ptr::null(), run, argument);
         assert_eq!(failed, 0);
-        while waits_for_events {
+        let waits = || {
             let number = work.thread.load(Ordering::SeqCst);
-            if number != 0 && is_asleep(&format!("self/task/{number}")) != Some(false) {
-                break;
-            }
+            number != 0 && is_asleep(&format!("self/task/{number}")) != Some(false)
+        };
+        while waits_for_events && !waits() {
             std::thread::yield_now();
         }
         libc::pthread_cancel(thread);

@@ -24,10 +24,8 @@ unsafe extern "C" fn at_end(value: *mut c_void) {
 fn a_context_did_not_end_in_a_thread_whose_own_data_is_gone() {
     let mut key = 0;
     // SAFETY: the function gets what was set.
-    assert_eq!(
-        unsafe { libc::pthread_key_create(&raw mut key, Some(at_end)) },
-        0
-    );
+    let failed = unsafe { libc::pthread_key_create(&raw mut key, Some(at_end)) };
+    assert_eq!(failed, 0);
     KEY.store(key as i32, Ordering::SeqCst);
     let thread = std::thread::spawn(move || {
         let failed = live(c"tcp://127.0.0.1:*");
