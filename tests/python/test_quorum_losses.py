@@ -1,5 +1,7 @@
 """What NATS loses of the keys: it is healed, or said. No hub goes on with less."""
 
+from pathlib import Path
+
 import pytest
 import redis
 
@@ -174,3 +176,18 @@ def test_writes_longer_than_the_servers_take_are_stored_in_parts(start_hub, tmp_
         eventually(lambda: int(keys(primary)["snapshot"]) > 1_000_000, "a snapshot is stored", 90)
     finally:
         nats[0].kill()
+
+
+def test_a_hub_without_replicas_in_its_file_does_not_lower_the_copies(
+    servers, start_hub, tmp_path
+):
+    nats = servers(3)
+    primary_of(start_hub("--cluster", place(tmp_path, "a", nats)))
+    file = place(tmp_path, "b", nats)
+    path = Path(file)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(one for one in lines if not one.startswith("replicas")) + "\n")
+    hub = start_hub("--cluster", file)
+    eventually(lambda: keys(hub)["role"] == "standby", "it follows", 30)
+    for name in (STREAM, BUCKET, "TW_tests_KEYSNAP_main"):
+        assert stream(nats, name)["config"]["num_replicas"] == 3, name

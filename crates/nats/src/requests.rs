@@ -13,6 +13,7 @@ use async_nats::jetstream::stream::{
 use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{Client, HeaderMap, Request, RequestErrorKind, StatusCode};
 use futures_util::StreamExt;
+use tracing::warn;
 
 use crate::settings::StreamSettings;
 use crate::{Answer, Asking, Entry, Expectation, Extent, Fetching, Part, Purging, Storing};
@@ -117,13 +118,14 @@ pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer 
         },
         allow_direct: true,
         allow_rollup: true,
+        first_sequence: settings.first_sequence.filter(|&first| first > 0),
         ..Config::default()
     };
     // Another client may make it at the same time, with another first sequence.
     let mut is_repeated = false;
     loop {
         let found = match info(context, &settings.name).await {
-            Ok(info) => Some(info.config.first_sequence),
+            Ok(info) => Some(info.config),
             Err(Answer::NoStream) if settings.must_exist => return Answer::NoStream,
             Err(Answer::NoStream) => None,
             // It may have the right to make the stream, and none to look at it.
@@ -134,15 +136,12 @@ pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer 
             // Without a change, and so without the right to change it.
             return Answer::Made;
         }
-        // A stream that exists keeps its first sequence.
-        let first_sequence = found.unwrap_or(settings.first_sequence);
-        let config = Config {
-            first_sequence: first_sequence.filter(|&first| first > 0),
-            ..config.clone()
-        };
         let made = match found {
-            Some(_) => context.update_stream(config).await.map(drop),
-            None => context.create_stream(config).await.map(drop),
+            Some(found) => {
+                let config = changed(config.clone(), &found);
+                context.update_stream(config).await.map(drop)
+            }
+            None => context.create_stream(config.clone()).await.map(drop),
         };
         match made {
             Ok(()) => return Answer::Made,
@@ -152,6 +151,24 @@ pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer 
             Err(error) if !is_repeated && was_made_meanwhile(&error.kind()) => is_repeated = true,
             Err(error) => return Answer::Failed(error.to_string()),
         }
+    }
+}
+
+/// Returns the settings for a stream that exists. It keeps its first sequence, and its copies if
+/// they are more: another client's messages rely on them.
+fn changed(config: Config, found: &Config) -> Config {
+    let (name, copies) = (&config.name, found.num_replicas);
+    if copies > config.num_replicas {
+        let wanted = config.num_replicas;
+        warn!(
+            name,
+            copies, wanted, "a stream has more copies than this hub wants; it keeps them"
+        );
+    }
+    Config {
+        first_sequence: found.first_sequence,
+        num_replicas: copies.max(config.num_replicas),
+        ..config
     }
 }
 
@@ -423,6 +440,19 @@ pub(crate) async fn batch(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A hub whose file lacked `replicas` lowered the streams of all hubs to one copy.
+    #[test]
+    fn a_stream_keeps_its_copies_when_a_client_wants_fewer() {
+        let with = |num_replicas, first_sequence| Config {
+            num_replicas,
+            first_sequence,
+            ..Config::default()
+        };
+        let found = with(3, Some(7));
+        assert_eq!(changed(with(1, Some(9)), &found), found);
+        assert_eq!(changed(with(5, None), &found), with(5, Some(7)));
+    }
 
     #[test]
     fn requests_are_json_that_the_servers_read() {
