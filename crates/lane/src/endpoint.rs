@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -122,6 +122,8 @@ pub struct Listener {
     pub(crate) socket: OwnedFd,
     pub(crate) port: u16,
     endpoint: Endpoint,
+    /// The file of a Unix socket, as its path had it after the bind.
+    file: Option<FileIdentity>,
     /// The certificate, if its connections use TLS.
     pub(crate) tls: Option<TlsAcceptor>,
 }
@@ -159,6 +161,7 @@ impl Listener {
             ipc => ipc.clone(),
         };
         Ok(Self {
+            file: file_of(&endpoint),
             socket,
             port,
             endpoint,
@@ -278,10 +281,26 @@ pub fn connect_from(
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Endpoint::Ipc(path) = &self.endpoint {
+        // Another process may have bound the path since, as in a restart without a gap.
+        if let Endpoint::Ipc(path) = &self.endpoint
+            && self.file.is_some()
+            && self.file == file_of(&self.endpoint)
+        {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// Device and number of a file. As long as the socket is open, no other file has them.
+type FileIdentity = (u64, u64);
+
+/// Returns which file is at the path of a Unix socket.
+fn file_of(endpoint: &Endpoint) -> Option<FileIdentity> {
+    let Endpoint::Ipc(path) = endpoint else {
+        return None;
+    };
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 fn bind_tcp(address: SocketAddr, is_alone: bool) -> rustix::io::Result<OwnedFd> {
@@ -449,6 +468,18 @@ mod tests {
         assert!(path.exists());
         drop(Listener::bind(&endpoint, 0).unwrap());
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_listener_that_ends_leaves_the_socket_of_another_one_at_its_path() {
+        let path = std::env::temp_dir().join(format!("tidewire-path-{}", std::process::id()));
+        let old = Listener::bind(&Endpoint::Ipc(path.clone()), 0).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let new = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        drop(old);
+        assert!(path.exists());
+        drop(new);
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
