@@ -17,6 +17,7 @@ mod repetitions;
 mod seconds;
 mod sessions;
 mod sweeps;
+mod trades;
 mod unchanged;
 mod venues;
 
