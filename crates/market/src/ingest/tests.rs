@@ -4,6 +4,7 @@ mod chains;
 mod clocks;
 mod continued;
 mod fans;
+mod followers;
 mod losses;
 mod mirror;
 mod numbers;

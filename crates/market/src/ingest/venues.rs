@@ -111,10 +111,12 @@ impl Work<'_> {
         let is_free = owner.is_none_or(|owner| owner == self.source && wanted.is_first);
         let is_same = *facts.venue_name == *wanted.venue;
         let is_first = facts.venue.is_none();
-        // A feed without venue names is another feed under the same name, not another venue. What
-        // a hub had consolidated is gone with its session.
-        let is_venue = facts.is_named && !venues::is_consolidated(&facts.venue_name);
-        let replaces = is_free && !(is_venue && wanted.is_named);
+        let replaces = is_free
+            && match owner {
+                // It has given no value yet.
+                Some(_) => !(is_venue(&facts) && wanted.is_named),
+                None => !self.is_of_returning(name) && wanted.may_continue(&facts),
+            };
         if is_first {
             // Its owner, if it has one, has given no value.
             self.take_over(name)?;
@@ -564,6 +566,19 @@ struct Wanted {
 }
 
 impl Wanted {
+    /// Returns whether messages go on with the topic of a source that has left. A feed without
+    /// venue names is another feed under the same name, not another venue. A name may be one for
+    /// the number that had none. What a hub had consolidated is gone with its session.
+    fn may_continue(&self, facts: &Facts) -> bool {
+        let is_number = || match self.number {
+            0 => self.feed == facts.source_name && *facts.venue_name == *self.feed,
+            number => *facts.venue_name == *number.to_string(),
+        };
+        !self.is_named
+            || venues::is_consolidated(&facts.venue_name)
+            || !facts.is_named && is_number()
+    }
+
     /// Returns the only venue of a symbol.
     fn present(facts: &Facts) -> Self {
         Self {
@@ -574,6 +589,11 @@ impl Wanted {
             is_first: false,
         }
     }
+}
+
+/// Returns whether a topic is of a venue that its source has named.
+fn is_venue(facts: &Facts) -> bool {
+    facts.is_named && !venues::is_consolidated(&facts.venue_name)
 }
 
 /// Returns the name of another source's venue of the same name.
