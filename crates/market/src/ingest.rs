@@ -27,7 +27,7 @@ use crate::symbols::{Symbol, SymbolMap};
 use crate::topic::{Facts, Topic};
 use crate::venues::{CONSOLIDATED, PUBLISHER_VENUES_MAX, SourceVenues};
 use apply::Work;
-pub(crate) use awaited::LossySessions;
+pub(crate) use awaited::{LossySessions, ReturningSessions};
 pub(crate) use bars::OpenBars;
 use certainty::{Certainties, Doubt};
 use publishing::Unheard;
@@ -259,7 +259,7 @@ impl Ingest {
         }
     }
 
-    /// Takes what the source's next connection continues with.
+    /// Takes what the source's next connection continues with, also before this one is dropped.
     pub(crate) fn take_state(&mut self) -> SourceState {
         debug_assert!(
             !self.certainties.is_pending(),
@@ -270,7 +270,7 @@ impl Ingest {
             venues: std::mem::take(&mut self.venues),
             apart: std::mem::take(&mut self.apart),
             certainties: std::mem::take(&mut self.certainties),
-            session: self.session,
+            session: std::mem::take(&mut self.session),
             open_bars: std::mem::take(&mut self.open_bars),
         }
     }
@@ -291,6 +291,7 @@ impl Ingest {
 impl Drop for Ingest {
     fn drop(&mut self) {
         self.release_topics();
+        self.market.returning_sessions.remove(self.session);
         self.market.clocks.remove(self.source);
     }
 }

@@ -22,7 +22,7 @@ use crate::databento::DatabentoCounters;
 use crate::depth::Books;
 use crate::feed_session::SlowFeeds;
 use crate::handed::HandedTopics;
-use crate::ingest::{IngestCounters, LossySessions};
+use crate::ingest::{IngestCounters, LossySessions, ReturningSessions};
 use crate::inputs::{FeedLines, FeedSource, Input, Status};
 use crate::publishers::Publishers;
 use crate::recording::RecordingCounters;
@@ -133,6 +133,8 @@ pub struct Market {
     pub(crate) handed: HandedTopics,
     /// Sessions of sources that have lost messages.
     pub(crate) lossy_sessions: LossySessions,
+    /// Sessions of connected sources that may go on with what they have left.
+    pub(crate) returning_sessions: ReturningSessions,
     /// The next number of a source, which is its name as a writer.
     source_numbers: AtomicU64,
     /// Lanes that serve feed clients, one bit each.
@@ -182,6 +184,7 @@ impl Market {
             publishers: Publishers::default(),
             handed: HandedTopics::default(),
             lossy_sessions: LossySessions::default(),
+            returning_sessions: ReturningSessions::default(),
             source_numbers: AtomicU64::new(1),
             feed_lanes: AtomicU64::new(0),
             feed_told: (0..post.lanes()).map(|_| AtomicBool::new(false)).collect(),

@@ -70,6 +70,8 @@ pub struct Topic {
     /// The session of a source that has defined the symbol since its value was left, and has given
     /// none; 0 for none.
     awaited_session: AtomicU64,
+    /// The same of a source with the name of the one that has left the value; 0 for none.
+    returning_session: AtomicU64,
     /// What is kept of its DBN records.
     pub(crate) records: TopicRecords,
     /// The topics of its venues, once it has several: then its value is consolidated from theirs.
@@ -176,6 +178,7 @@ impl Topic {
             status_session: AtomicU64::new(0),
             valued_session: AtomicU64::new(0),
             awaited_session: AtomicU64::new(0),
+            returning_session: AtomicU64::new(0),
             records: TopicRecords::default(),
             members: OnceLock::new(),
             parent: OnceLock::new(),
@@ -365,6 +368,17 @@ impl Topic {
     /// Notes a session that may give the topic's next value, or 0 if it has come.
     pub(crate) fn awaits(&self, session: u64) {
         self.awaited_session.store(session, Ordering::Relaxed);
+    }
+
+    /// Returns the session of the source that has defined the symbol again since it has left the
+    /// value; 0 for none.
+    pub(crate) fn returning_session(&self) -> u64 {
+        self.returning_session.load(Ordering::Relaxed)
+    }
+
+    /// Notes the session of a source that has left the value, and that defines the symbol again.
+    pub(crate) fn returns_in(&self, session: u64) {
+        self.returning_session.store(session, Ordering::Relaxed);
     }
 
     /// Takes what is known of the trades and the status of a topic whose value this one continues,

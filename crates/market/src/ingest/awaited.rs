@@ -4,6 +4,9 @@
 //! Such a session does not own the topic, so it does not mark it when messages are missing. If it
 //! ends without a value, the next one must know of the loss: trades of the symbol may be among
 //! those messages.
+//!
+//! Nor does it keep another source from going on with the topic. But a publisher that has only
+//! restarted goes on with its own topic: while it is connected, its value is not left to others.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,7 +40,45 @@ impl LossySessions {
     }
 }
 
+/// Sessions of connected sources that may go on with a topic that they have left.
+#[derive(Debug, Default)]
+pub(crate) struct ReturningSessions(Mutex<BTreeSet<u64>>);
+
+impl ReturningSessions {
+    /// Notes that a session's source is connected.
+    pub(super) fn add(&self, session: u64) {
+        self.0.lock().insert(session);
+    }
+
+    /// Notes that a session's source has left, or that the session has ended.
+    pub(super) fn remove(&self, session: u64) {
+        self.0.lock().remove(&session);
+    }
+
+    fn contains(&self, session: u64) -> bool {
+        self.0.lock().contains(&session)
+    }
+}
+
 impl Work<'_> {
+    /// Notes that the source, `feed`, has defined a symbol whose value a source of this name has
+    /// left: it has only restarted.
+    pub(super) fn note_return(&self, name: &Topic, feed: &str) {
+        let facts = name.facts();
+        let is_left = self.slot_owner(name).is_none() && facts.venue.is_some();
+        let returning = &self.market.returning_sessions;
+        if is_left && *facts.source_name == *feed && !returning.contains(name.returning_session()) {
+            returning.add(*self.session);
+            name.returns_in(*self.session);
+        }
+    }
+
+    /// Returns whether another source is connected that may go on with a topic that it has left.
+    pub(super) fn is_of_returning(&self, topic: &Topic) -> bool {
+        let session = topic.returning_session();
+        session != *self.session && self.market.returning_sessions.contains(session)
+    }
+
     /// Notes that the source has defined a symbol: it may have trades of the topics that another
     /// source or session has left.
     pub(super) fn await_value(&self, name: &Arc<Topic>) {

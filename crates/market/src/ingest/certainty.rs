@@ -205,6 +205,12 @@ impl Batch<'_> {
     /// Notes an event of the source. A source of few topics has it done with at the return.
     pub(super) fn happened(&mut self, event: Event) {
         self.work.take_handed();
+        let returning = &self.work.market.returning_sessions;
+        match event {
+            Event::Left | Event::SessionEnded => returning.remove(*self.work.session),
+            Event::Back => returning.add(*self.work.session),
+            _ => {}
+        }
         let Work {
             certainties,
             writer,

@@ -115,6 +115,7 @@ impl Batch<'_> {
             self.work.writer.release(topic.number);
         }
         self.work.await_value(&topic);
+        self.work.note_return(&topic, self.venues.feed());
         self.work.set_apart(&topic);
         if is_free && !has_left {
             // What is missing may be about it. One that the source has defined was marked with the

@@ -59,6 +59,7 @@ impl Batch<'_> {
         *self.work.apart = apart;
         *self.work.certainties = certainties;
         *self.work.session = session;
+        self.work.market.returning_sessions.add(session);
         *self.open_bars = open_bars;
         self.symbols.leave();
         if count <= self.work.at_once {

@@ -4,6 +4,7 @@ mod chains;
 mod clocks;
 mod continued;
 mod fans;
+mod followers;
 mod losses;
 mod mirror;
 mod numbers;
@@ -17,6 +18,7 @@ mod repetitions;
 mod seconds;
 mod sessions;
 mod sweeps;
+mod trades;
 mod unchanged;
 mod venues;
 
