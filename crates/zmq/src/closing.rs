@@ -130,8 +130,13 @@ impl State {
         let mut lost: Vec<Key> = Vec::new();
         let is_inproc = matches!(removed.role, Role::InprocConnecter { .. });
         // As in libzmq, what has come by a name that is unbound can still be received, and what has
-        // come over a connection that the program ends cannot.
-        let keeps = matches!(removed.role, Role::Listener { .. }) && !self.is_closing;
+        // come over a connection that the program ends cannot, but with IMMEDIATE.
+        let keeps = !self.is_closing
+            && match removed.role {
+                Role::Listener { .. } => true,
+                Role::Connecter(_) => removed.options.immediate,
+                _ => false,
+            };
         match removed.role {
             Role::Listener { descriptor, file } => {
                 self.unwatch_descriptor(&descriptor);

@@ -377,6 +377,42 @@ fn what_waited_for_the_program_was_lost_when_its_endpoint_was_unbound() {
 }
 
 #[test]
+fn what_waited_for_a_program_with_immediate_was_lost_when_it_disconnected() {
+    for endpoint in free_endpoints() {
+        for (kind, peer) in [
+            (SocketType::Pull, SocketType::Push),
+            (SocketType::Router, SocketType::Dealer),
+            (SocketType::Dealer, SocketType::Dealer),
+            (SocketType::Pair, SocketType::Pair),
+        ] {
+            let context = Context::new();
+            let sender = socket(&context, peer);
+            sender.bind(&endpoint).unwrap();
+            let reader = socket(&context, kind);
+            set_int(&reader, IMMEDIATE, 1);
+            reader.connect(&endpoint).unwrap();
+            for number in 0..50_u32 {
+                send(&sender, &[b"number", &number.to_ne_bytes()]);
+            }
+            let name = usize::from(kind == SocketType::Router);
+            let expect = |number: u32| {
+                let message = receive(&reader);
+                assert_eq!(
+                    message[name + 1],
+                    number.to_ne_bytes(),
+                    "{kind:?} {endpoint}"
+                );
+            };
+            (0..10).for_each(expect);
+            // All has come to this machine.
+            wait_until(&endpoint, || sender.peers().unwrap()[0].queued == 0);
+            reader.disconnect(&endpoint).unwrap();
+            (10..50).for_each(expect);
+        }
+    }
+}
+
+#[test]
 fn a_connection_that_is_lost_while_its_peer_leaves_is_made_again() {
     for endpoint in free_endpoints() {
         let context = Context::new();
