@@ -42,6 +42,9 @@ pub struct TopicClient {
     /// Grows with each snapshot. What is of an earlier one when the join is complete is gone.
     generation: u64,
     join: TopicJoin,
+    /// Sequence of the stream's next message: frames of the log and of the live subject overlap. 0
+    /// behind a snapshot.
+    next: u64,
     /// The block of a snapshot that is being read.
     stamp: Option<TopicStamp>,
     /// Values of a snapshot of which a part has come, by id and sequence.
@@ -102,11 +105,14 @@ impl TopicClient {
                     self.ignored += 1;
                     break;
                 };
-                match packet.header.flags.contains(Flags::SNAPSHOT) {
-                    true => self.snapshot_message(&message, tell),
-                    false => self.stream_message(&message, sequence, tell),
+                let until = sequence.saturating_add(message.sequence_count());
+                if packet.header.flags.contains(Flags::SNAPSHOT) {
+                    self.snapshot_message(&message, tell);
+                } else if until > self.next {
+                    self.stream_message(&message, sequence, tell);
+                    self.next = until;
                 }
-                sequence = sequence.saturating_add(message.sequence_count());
+                sequence = until;
             }
         }
     }
@@ -142,6 +148,7 @@ impl TopicClient {
                 self.ids.clear();
                 self.partial.clear();
                 self.join.clear();
+                self.next = 0;
                 self.stamp = None;
             }
             Message::TopicStamp(stamp) => {

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use tidewire_feed::wire::TOPIC_VALUE_LENGTH_MAX;
+use tidewire_feed::wire::{Flags, PACKET_LENGTH_MAX, PacketWriter, TOPIC_VALUE_LENGTH_MAX};
 
 use super::*;
 use crate::edge::{Edge, EdgeAction, EdgeConfig, EdgeEvent, EdgeOutput};
@@ -313,6 +313,53 @@ fn a_page_of_the_longest_entries_fits() {
     assert_eq!(source.pages.len(), 1);
     let length = source.pages[&0].len();
     assert!(length < 1_030_000, "{length} bytes");
+}
+
+/// Frames of the log and of the live subject begin at other messages: parts come twice.
+#[test]
+fn a_long_value_whose_parts_come_in_frames_that_overlap_is_whole() {
+    let mut source = Source::new(1, OwnTopics::new(7));
+    source.set("live:a", b"1");
+    let mut viewer = Viewer::new();
+    let frames = source.snapshot();
+    viewer.take(&source, &frames);
+    viewer.check(&source);
+    source.set("live:a", &[7; 5_000]);
+    source.set("live:b", &[8; 3_000]);
+    let mut stream = Vec::new();
+    for (_, frame) in source.publish(0) {
+        stream.extend(
+            crate::Frame::decode(&frame)
+                .unwrap()
+                .packets()
+                .flatten()
+                .flat_map(|packet| {
+                    let first = packet.header.first_sequence;
+                    (first..)
+                        .zip(packet.messages().map(Result::unwrap))
+                        .collect::<Vec<_>>()
+                }),
+        );
+    }
+    assert!(stream.len() > 30, "{} messages", stream.len());
+    for (from, until) in [
+        (0, 10),
+        (3, 20),
+        (0, 8),
+        (20, 22),
+        (15, stream.len()),
+        (1, 30),
+    ] {
+        let mut bytes = Vec::new();
+        let (first, messages) = (stream[from].0, &stream[from..until]);
+        let mut writer = PacketWriter::new(&mut bytes, 7, Flags::NONE, first, PACKET_LENGTH_MAX);
+        for (_, message) in messages {
+            writer.push(message);
+        }
+        writer.finish();
+        viewer.output(EdgeOutput::Bytes(bytes));
+    }
+    viewer.check(&source);
 }
 
 /// Changes, removals and long values in random order; pages are written in slices between them, so
