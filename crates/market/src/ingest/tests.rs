@@ -7,6 +7,7 @@ mod fans;
 mod followers;
 mod losses;
 mod mirror;
+mod missed;
 mod numbers;
 mod opens;
 mod orders;
