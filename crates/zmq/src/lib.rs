@@ -83,6 +83,7 @@ mod proxy;
 pub use proxy::{Proxy, proxy};
 
 mod publish;
+mod queued;
 mod reactor;
 mod receive;
 mod receive_topics;
