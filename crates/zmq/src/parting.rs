@@ -64,7 +64,7 @@ impl State {
         let linger_ms = match loss {
             Loss::ByUs if was_ready => self.options.linger_ms,
             // The peer is to read why: no message of the program's waits.
-            Loss::Protocol => -1,
+            Loss::Protocol | Loss::Misfit => -1,
             Loss::ByUs | Loss::ByPeer | Loss::Refused => return None,
         };
         let limit_ns = match u64::try_from(linger_ms) {

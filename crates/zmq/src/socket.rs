@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::address::{self, Address, Deed};
 use crate::context::Context;
 use crate::core::{Core, Purpose, Wait};
-use crate::endpoint::{Endpoint, Remote, Role};
+use crate::endpoint::{Endpoint, Phase, Remote, Role};
 use crate::error::Error;
 use crate::kind::SocketType;
 use crate::lent::Held;
@@ -729,7 +729,13 @@ impl State {
 
     /// Whether the program has bound or connected this endpoint already, under this name.
     fn has_endpoint(&self, endpoint: &str, address: &Address) -> bool {
-        let is_meant = |known: &Endpoint| known.name == endpoint && !known.is_leaving;
+        // One that was given up is tried again.
+        let is_tried = |known: &Endpoint| match &known.role {
+            Role::Connecter(connecter) => !matches!(connecter.phase, Phase::Stopped),
+            _ => true,
+        };
+        let is_meant =
+            |known: &Endpoint| known.name == endpoint && !known.is_leaving && is_tried(known);
         !matches!(address, Address::Inproc(_)) && self.endpoints.values().any(is_meant)
     }
 
