@@ -18,6 +18,7 @@ mod awake;
 mod background;
 mod backlog;
 mod batch;
+mod binding;
 mod clock;
 mod closing;
 mod connecting;
