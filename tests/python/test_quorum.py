@@ -321,6 +321,23 @@ def test_only_clients_of_keys_wait_for_the_quorum(servers, start_hub, tmp_path):
     assert answer == b"$1\r\n2\r\n" or answer.startswith(b"-CLUSTERDOWN"), answer
 
 
+def test_what_the_start_refuses_is_refused_later_too(servers, start_hub, tmp_path):
+    """CONFIG SET appendonly yes was accepted, and the hub did not start any more."""
+    nats = servers()
+    hub = start_hub("--cluster", place(tmp_path, "a", nats),
+                    "--set", "enable-debug-command=yes")
+    with primary_of(hub).redis() as client:
+        client.set("a", "1")
+        for words in (["CONFIG", "SET", "appendonly", "yes"],
+                      ["CONFIG", "SET", "maxmemory", "0", "APPENDONLY", "YES"],
+                      ["DEBUG", "RELOAD"], ["DEBUG", "RELOAD", "NOSAVE"], ["DEBUG", "LOADAOF"]):
+            with pytest.raises(Exception, match='durability (is|=) "quorum"'):
+                client.execute_command(*words)
+        assert client.config_get("appendonly") == {"appendonly": "no"}
+        client.config_set("appendonly", "no")
+        assert client.get("a") == b"1"
+
+
 def test_snapshots_bound_the_stream_and_a_damaged_one_is_not_used(servers, start_hub, tmp_path):
     nats = servers()
     places = [place(tmp_path, name, nats, "keys-snapshot-megabytes = 1") for name in "ab"]
