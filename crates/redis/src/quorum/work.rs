@@ -44,6 +44,8 @@ const END_NS_MAX: u64 = 1_000_000_000;
 /// Messages that are read at once, and their bytes.
 const FETCHED_MAX: usize = 1_000;
 const FETCHED_BYTES_MAX: usize = 4 << 20;
+/// How long a right that is missing counts as the reason of failures.
+const DENIED_NS: u64 = 10_000_000_000;
 const STALL_NS: u64 = STALL_SECONDS * 1_000_000_000;
 
 /// The thread. Dropping it gives the lease back, so that another hub takes over.
@@ -148,6 +150,8 @@ struct Work {
     upkeep: Upkeep,
     snapshot_job: Option<JoinHandle<Result<KeysHead, String>>>,
     seed: [u8; 12],
+    /// The subject to which this hub's user may not publish, and when the servers said so last.
+    denied: Option<(String, u64)>,
 }
 
 impl Work {
@@ -190,6 +194,7 @@ impl Work {
             upkeep: Upkeep::default(),
             snapshot_job: None,
             seed,
+            denied: None,
         }
     }
 
@@ -277,6 +282,12 @@ impl Work {
             Answer::NoStream => format!("{what}: no stream, or no leader of it"),
             _ => return,
         };
+        let text = match &self.denied {
+            Some((subject, at_ns)) if monotonic_ns().saturating_sub(*at_ns) < DENIED_NS => {
+                format!("{text} (this hub's NATS user may not publish to {subject})")
+            }
+            _ => text,
+        };
         let mut shown = self.server.quorum.shown.lock();
         if shown.last_error != text {
             warn!("keys: {text}");
@@ -295,7 +306,7 @@ impl Work {
                 }
             }
             Event::Message(message) => self.heard(&message.payload),
-            Event::Denied { .. } => {}
+            Event::Denied { subject } => self.denied = Some((subject, now_ns)),
             Event::Answer { tag, answer } => {
                 if let Some(request) = self.requests.remove(&tag) {
                     self.answer(request, &answer, now_ns);
