@@ -390,6 +390,7 @@ fn entry(message: StreamMessage) -> Entry {
         subject: message.subject.into_string(),
         sequence: message.sequence,
         is_deletion: deletes(&message.headers),
+        is_fenced: message.headers.get(EXPECTED_LAST_SEQUENCE).is_some(),
         payload: message.payload,
     }
 }

@@ -58,7 +58,7 @@ impl Hub {
                         self.member.diverges();
                     }
                 }
-                KeysEvent::Reign { .. } => {}
+                KeysEvent::Reign { .. } | KeysEvent::PassedOver(_) => {}
                 KeysEvent::Serving { offset, .. } => {
                     assert_eq!(self.log.len() as u64, offset, "all is applied");
                     self.reigns += 1;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use tidewire_cluster::LeaseAction;
-use tidewire_cluster::keys::{Effect, KeysAction, KeysExtent, KeysHeader, KeysPosition, Outcome};
+use tidewire_cluster::keys::{
+    Effect, KeysAction, KeysEntry, KeysExtent, KeysFault, KeysHeader, KeysPosition, Outcome,
+};
 
 use crate::hub::{Hub, WRITE_BYTES};
 use crate::nats::Nats;
@@ -322,6 +324,25 @@ impl World {
         assert!(self.nats.store(end, forged).is_some());
     }
 
+    /// Another program writes something; as a hub, if it names the message before it.
+    pub(crate) fn write_wrong(&mut self, message: &[u8], is_fenced: bool) {
+        let end = self.nats.stream.len() as u64;
+        let sequence = self.nats.store(end, message.to_vec()).unwrap();
+        if !is_fenced {
+            self.nats.unfenced.insert(sequence);
+        }
+    }
+
+    /// A message of a hub's form in a reign without a fence.
+    pub(crate) fn message_of_no_reign(&self) -> Vec<u8> {
+        let header = KeysHeader {
+            is_whole: true,
+            epoch: u64::MAX,
+            ..KeysHeader::default()
+        };
+        header.with_body(b"x")
+    }
+
     /// Another program writes a fence.
     pub(crate) fn forge_fence(&mut self, epoch: u64) {
         let header = KeysHeader {
@@ -416,7 +437,11 @@ impl World {
                 member.ends_at(*request, extent, now_ns);
             }
             (KeysAction::Fetch { request, .. }, Answer::Entries(entries)) => {
-                let entries = entries.iter().map(|(at, one)| (*at, one.as_slice()));
+                let entries = entries.iter().map(|(at, one)| KeysEntry {
+                    sequence: *at,
+                    is_fenced: !self.nats.unfenced.contains(at),
+                    message: one,
+                });
                 member.fetched(*request, entries, now_ns);
             }
             (KeysAction::AskEnd { request } | KeysAction::Fetch { request, .. }, _) => {
@@ -432,10 +457,16 @@ impl World {
     fn log(&self) -> Vec<u8> {
         let (mut position, mut log, mut part) = (KeysPosition::default(), Vec::new(), Vec::new());
         for (at, message) in self.nats.stream.iter().enumerate() {
-            match position.read(at as u64 + 1, message).unwrap() {
-                Effect::None => {}
-                Effect::Bytes(bytes) => part.extend_from_slice(bytes),
-                Effect::Fence { .. } => part.clear(),
+            let sequence = at as u64 + 1;
+            match position.read(sequence, message) {
+                Ok(Effect::None) => {}
+                Ok(Effect::Bytes(bytes)) => part.extend_from_slice(bytes),
+                Ok(Effect::Fence { .. }) => part.clear(),
+                // The primary has passed it over.
+                Err(KeysFault::Damaged { .. } | KeysFault::Contradiction { .. }) => {
+                    position.pass_over(sequence).unwrap();
+                }
+                Err(fault) => panic!("{fault}"),
             }
             if position.whole == position.end {
                 log.append(&mut part);
@@ -478,6 +509,12 @@ impl World {
     pub(crate) fn reigns(&self) -> u64 {
         let hubs = self.hubs.iter();
         self.reigns + hubs.map(|hub| hub.reigns).sum::<u64>()
+    }
+
+    /// Losses that the hubs that run have seen.
+    pub(crate) fn losses(&self) -> u64 {
+        let losses = |hub: &Hub| hub.member.figures().losses;
+        self.hubs.iter().map(losses).sum()
     }
 
     pub(crate) fn deposed(&self) -> u64 {

@@ -26,12 +26,12 @@ const PARTS_IN_FLIGHT: usize = 4;
 const DURABLE_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Stores a snapshot and trims the stream. `position` is one that the stream had before. Returns
-/// its head.
+/// Stores a snapshot and trims the stream. `position` is one that the stream had before, at or
+/// behind `wrong`, a message that no hub can read (0 for none). Returns the snapshot's head.
 pub(super) fn save(
     server: &Server,
     config: &QuorumConfig,
-    position: KeysPosition,
+    (position, wrong): (KeysPosition, u64),
     is_stopped: Arc<AtomicBool>,
 ) -> Result<KeysHead, String> {
     let mut store = Store::open(config, is_stopped).map_err(|error| error.to_string())?;
@@ -58,7 +58,7 @@ pub(super) fn save(
                 sequence = head.sequence,
                 "keys: a snapshot is stored"
             );
-            trim(config, &mut store)?;
+            trim(config, &mut store, wrong)?;
             Ok(head)
         }
         Err(text) => {
@@ -142,12 +142,18 @@ fn wait_until_durable(server: &Server, store: &Store, head: &KeysHead) -> Result
     }
 }
 
-/// Removes what is behind the two newest snapshots.
-fn trim(config: &QuorumConfig, store: &mut Store) -> Result<(), String> {
+/// Removes what is behind the two newest snapshots, and a message that no hub can read with all
+/// before it: later primaries see then that no older snapshot can be gone on with.
+fn trim(config: &QuorumConfig, store: &mut Store, wrong: u64) -> Result<(), String> {
     let heads = heads(config, store)?;
     let kept = &heads[heads.len().saturating_sub(2)..];
-    if let [older, newer] = kept {
-        let before = older.sequence.min(newer.sequence);
+    let behind = match kept {
+        [older, newer] => older.sequence.min(newer.sequence),
+        _ => 0,
+    };
+    let behind_wrong = if wrong > 0 { wrong + 1 } else { 0 };
+    let before = behind.max(behind_wrong);
+    if before > 0 {
         store.purge(&config.stream(), "", Part::Before(before))?;
     }
     let stream = config.snapshot_stream();

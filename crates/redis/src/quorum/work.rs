@@ -15,8 +15,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidewire_cluster::keys::frame::{ADDRESS_LENGTH_MAX, HEADER_LENGTH};
 use tidewire_cluster::keys::{
-    KeysAction, KeysConfig, KeysEvent, KeysExtent, KeysHead, KeysHeader, KeysMember, KeysPosition,
-    KeysRole, Outcome,
+    KeysAction, KeysConfig, KeysEntry, KeysEvent, KeysExtent, KeysHead, KeysHeader, KeysMember,
+    KeysPosition, KeysRole, Outcome,
 };
 use tidewire_cluster::{Entry, LeaseAction};
 use tidewire_lane::{monotonic_ns, unguessable_word};
@@ -363,7 +363,11 @@ impl Work {
                 member.has_no_stream(request, now_ns);
             }
             (Request::Entries(request), Answer::Entries(entries)) => {
-                let entries = entries.iter().map(|one| (one.sequence, &*one.payload));
+                let entries = entries.iter().map(|one| KeysEntry {
+                    sequence: one.sequence,
+                    is_fenced: one.is_fenced,
+                    message: &one.payload,
+                });
                 return member.fetched(request, entries, now_ns);
             }
             (Request::End(request) | Request::Entries(request), _) => {
@@ -545,6 +549,7 @@ impl Work {
                 KeysEvent::Resumed => self.begin_serving(),
                 KeysEvent::Deposed => self.deposed(),
                 KeysEvent::Lacking => self.lacking(),
+                KeysEvent::PassedOver(fault) => error!("keys: {fault}; it is passed over"),
                 KeysEvent::Failed(fault) => self.fail(&fault.to_string()),
             }
         }
