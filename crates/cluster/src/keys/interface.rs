@@ -64,6 +64,8 @@ pub enum KeysRole {
     Deposed,
     /// The stream cannot be gone on with.
     Failed,
+    /// It stores its keys again, if it has the lease: [`KeysMember::rebuild`].
+    Rebuilding,
 }
 
 /// What the caller must do. Each request is answered once, at the latest when it has timed out.

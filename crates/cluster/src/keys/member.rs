@@ -121,6 +121,35 @@ impl KeysMember {
         }
     }
 
+    /// Creates a member that stores the keys of its memory again, because the stream cannot be gone
+    /// on with. It tries to get the lease, and does nothing else until [`KeysMember::rebuilt`].
+    /// `position` is that of the member before.
+    pub fn rebuild(config: KeysConfig, position: KeysPosition, now_ns: u64) -> KeysMember {
+        KeysMember {
+            role: KeysRole::Rebuilding,
+            ..KeysMember::new(config, position, now_ns)
+        }
+    }
+
+    /// Returns the lease's revision if the keys may be stored again now: no other hub is primary.
+    pub fn may_rebuild(&self, now_ns: u64) -> Option<u64> {
+        let is_rebuilding = self.role == KeysRole::Rebuilding;
+        self.lease.epoch(now_ns).filter(|_| is_rebuilding)
+    }
+
+    /// The keys are stored again: a snapshot has them, and the stream goes on behind it. The hub
+    /// becomes primary there.
+    pub fn rebuilt(&mut self, position: KeysPosition, now_ns: u64) {
+        debug_assert_eq!(
+            self.role,
+            KeysRole::Rebuilding,
+            "others keep what they have"
+        );
+        self.position = position;
+        self.role = KeysRole::Standby;
+        self.read_again(now_ns);
+    }
+
     /// A deposed hub begins again with these keys.
     pub fn restart(&mut self, position: KeysPosition, now_ns: u64) {
         debug_assert_eq!(self.role, KeysRole::Deposed, "others keep what they have");
@@ -148,6 +177,11 @@ impl KeysMember {
             while let Some(action) = self.lease.next_action() {
                 self.actions.push_back(KeysAction::Lease(action));
             }
+        }
+        if self.role == KeysRole::Rebuilding {
+            return;
+        }
+        if self.role != KeysRole::Loading {
             self.follow_lease(now_ns);
         }
         self.look(now_ns);
@@ -528,7 +562,7 @@ impl KeysMember {
     fn reads(&self) -> bool {
         match self.role {
             KeysRole::Primary => self.must_read,
-            KeysRole::Deposed | KeysRole::Failed => false,
+            KeysRole::Deposed | KeysRole::Failed | KeysRole::Rebuilding => false,
             _ => self.candidacy.is_none_or(|one| one.fence.is_none()),
         }
     }

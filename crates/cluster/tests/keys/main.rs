@@ -201,6 +201,44 @@ fn no_hub_takes_over_behind_a_message_that_it_cannot_read() {
     assert_eq!(world.acknowledged(), before, "no hub is the primary");
 }
 
+/// Hubs that had all keys could only be stopped, and the keys were lost with them.
+#[test]
+fn a_hub_that_has_failed_begins_again_with_the_keys_of_its_memory() {
+    let mut world = World::new(43, Faults::default());
+    world.run(5_000);
+    world.rest(true);
+    world.run(200);
+    let hub = world.end_primary_amid_damage();
+    world.write_wrong(b"hello", true);
+    world.rest(false);
+    let before = world.acknowledged();
+    world.run(45_000);
+    assert_eq!(world.acknowledged(), before, "no hub is the primary");
+    assert!(world.rebuild(hub));
+    world.end_others(hub);
+    world.run(8_000);
+    assert!(world.acknowledged() > before + 100, "writes go on");
+    world.check();
+    world.assert_all_equal();
+    world.end_all();
+    world.run(8_000);
+    world.check();
+    world.assert_all_equal();
+}
+
+#[test]
+fn no_hub_stores_its_keys_again_while_another_one_is_primary() {
+    let mut world = World::new(47, Faults::default());
+    world.run(5_000);
+    let hub = world.a_standby();
+    assert!(!world.rebuild(hub));
+    let before = world.acknowledged();
+    world.run(2_000);
+    world.check();
+    assert!(world.acknowledged() > before + 100, "writes go on");
+    assert_eq!(world.reigns(), 1);
+}
+
 /// The next fence had a lower epoch: its reign acknowledged what no other hub could read.
 #[test]
 fn no_reign_begins_behind_the_highest_epoch() {

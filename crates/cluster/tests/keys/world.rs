@@ -361,6 +361,51 @@ impl World {
         self.rests = rests;
     }
 
+    /// An operator has a hub store the keys of its memory again. Returns whether it may.
+    pub(crate) fn rebuild(&mut self, at: usize) -> bool {
+        let now_ns = self.now_ns();
+        self.hubs[at].begin_rebuilding(now_ns);
+        self.run(3_500);
+        let (now_ns, hub) = (self.now_ns(), &mut self.hubs[at]);
+        let Some(epoch) = hub.member.may_rebuild(now_ns) else {
+            return false;
+        };
+        // Sequences go on higher, and nothing of before is left.
+        let nats = &mut self.nats;
+        (0..10).for_each(|_| nats.stream.push(b"gone".to_vec()));
+        nats.gone = nats.stream.len();
+        let end = hub.log.len() as u64;
+        let position = KeysPosition {
+            sequence: nats.gone as u64,
+            epoch: epoch - 1,
+            history: [9; 20],
+            whole: end,
+            end,
+        };
+        nats.snapshot = Some((position, hub.log.clone()));
+        hub.member.rebuilt(position, now_ns);
+        true
+    }
+
+    /// Starts the hubs again but for this one.
+    pub(crate) fn end_others(&mut self, at: usize) {
+        (0..HUBS)
+            .filter(|hub| *hub != at)
+            .for_each(|hub| self.end(hub));
+    }
+
+    pub(crate) fn a_standby(&self) -> usize {
+        (self.primary() + 1) % HUBS
+    }
+
+    /// Starts the primary again, and returns a hub that is none.
+    pub(crate) fn end_primary_amid_damage(&mut self) -> usize {
+        let primary = self.primary();
+        self.end(primary);
+        self.hubs.iter_mut().for_each(|hub| hub.may_fail = true);
+        (primary + 1) % HUBS
+    }
+
     /// A hub other than the primary.
     pub(crate) fn stop_standby(&mut self, ms: u64) {
         let standby = (self.primary() + 1) % HUBS;

@@ -1,6 +1,7 @@
 //! The thread between the keys and NATS.
 
 mod mark;
+mod rebuilding;
 mod streams;
 mod upkeep;
 
@@ -29,6 +30,7 @@ use crate::attention::Obstacles;
 use crate::durability::directory;
 use crate::server::Server;
 use mark::Mark;
+use rebuilding::Rebuilding;
 use streams::Streams;
 use upkeep::Upkeep;
 
@@ -114,6 +116,8 @@ enum Request {
     Again,
     /// Whether the bucket that has this revision of the lease is old enough.
     BucketAge(u64, u64),
+    /// Who has the lease, for a hub that has failed.
+    Rival,
     /// The newest snapshot, and its parts: number of the look, the message that it goes on behind,
     /// and how many there must be.
     Head(u64),
@@ -152,6 +156,7 @@ struct Work {
     seed: [u8; 12],
     /// The subject to which this hub's user may not publish, and when the servers said so last.
     denied: Option<(String, u64)>,
+    rebuilding: Rebuilding,
 }
 
 impl Work {
@@ -195,6 +200,7 @@ impl Work {
             snapshot_job: None,
             seed,
             denied: None,
+            rebuilding: Rebuilding::default(),
         }
     }
 
@@ -228,7 +234,7 @@ impl Work {
     fn turn(&mut self) {
         let now_ns = monotonic_ns();
         match self.streams {
-            _ if self.server.quorum.mode() == Mode::Failed => {}
+            _ if self.server.quorum.mode() == Mode::Failed => self.follow_failure(now_ns),
             Streams::Made if !self.is_loaded => self.begin(),
             Streams::Made => {
                 let end = self.server.replication.log_end(&self.server);
@@ -260,6 +266,7 @@ impl Work {
             self.turn();
         }
         self.server.quorum.set_mode(&self.server, Mode::Suspended);
+        self.end_rebuilding();
         self.member.end();
         self.perform();
         if let Some(job) = self.snapshot_job.take() {
@@ -321,6 +328,7 @@ impl Work {
         match (request, answer) {
             (Request::Stream, answer) => return self.stream_made(answer),
             (Request::Beginning, answer) => return self.stream_found(answer, now_ns),
+            (Request::Rival, answer) => return self.rival_found(answer),
             (Request::Again, Answer::Made) => return,
             (Request::Again, _) => {}
             (Request::Head(round), Answer::Newest(entry)) => {
@@ -604,6 +612,7 @@ impl Work {
         let quorum = &server.quorum;
         quorum.serves_until_ns.store(0, Ordering::SeqCst);
         quorum.set_mode(&server, Mode::Loading);
+        quorum.has_keys.store(false, Ordering::SeqCst);
         self.set_stalled(false);
         quorum.cuts.fetch_add(1, Ordering::SeqCst);
         quorum.shown.lock().deposed += 1;
@@ -656,6 +665,9 @@ impl Work {
         };
         if now == Mode::Standby && mode == Mode::Loading {
             server.replication.has_all_keys(server);
+        }
+        if matches!(now, Mode::Standby | Mode::Primary) {
+            quorum.has_keys.store(true, Ordering::SeqCst);
         }
         if now != mode {
             quorum.set_mode(server, now);

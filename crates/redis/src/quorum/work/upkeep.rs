@@ -97,6 +97,7 @@ impl Work {
         warn!("keys: the stream goes on behind a newer snapshot: this hub loads that one");
         let (server, is_stopped) = (self.server.clone(), self.is_stopped.clone());
         server.quorum.set_mode(&server, Mode::Loading);
+        server.quorum.has_keys.store(false, Ordering::SeqCst);
         let is_over = || is_stopped.load(Ordering::Acquire);
         if server.replication.leave_primary(&server, is_over) {
             server.quorum.durable.store(0, Ordering::SeqCst);
