@@ -192,12 +192,12 @@ impl Work {
     }
 }
 
-fn first_sequence() -> u64 {
+pub(super) fn first_sequence() -> u64 {
     let wall_ms = u64::try_from(unix_ms()).unwrap_or(0);
     wall_ms.saturating_mul(SEQUENCES_A_MILLISECOND)
 }
 
-fn keys_settings(config: &QuorumConfig) -> StreamSettings {
+pub(super) fn keys_settings(config: &QuorumConfig) -> StreamSettings {
     StreamSettings {
         name: config.stream(),
         subjects: vec![config.subject()],
@@ -221,7 +221,7 @@ fn lease_settings(config: &QuorumConfig) -> StreamSettings {
     }
 }
 
-fn snapshot_settings(config: &QuorumConfig) -> StreamSettings {
+pub(super) fn snapshot_settings(config: &QuorumConfig) -> StreamSettings {
     StreamSettings {
         name: config.snapshot_stream(),
         subjects: vec![config.snapshot_subjects()],
