@@ -3,7 +3,7 @@
 import pytest
 import redis
 
-from nats_servers import SERVER, figures, pause
+from nats_servers import SERVER, figures, go_on, pause
 from support import eventually
 from test_cluster_topics import (  # noqa: F401
     client, fields, get, hub_of, servers, wait_for, wait_for_field,
@@ -86,7 +86,8 @@ def test_a_command_on_a_key_of_another_hub_has_the_reply_that_it_has_there(two_h
                 if line.startswith(("SPOP", "HGETDEL")):
                     assert type(there) is type(here) and len(there) == len(here), line
                 else:
-                    assert there == here, (line, there, here)
+                    # LMPOP says the key's name.
+                    assert repr(there) == repr(here).replace(":own", ""), line
                 dump = [ask(owner, "DUMP", key) for key in (name, f"{name}:own")]
                 assert dump[0] == dump[1], line
                 ttl = [ask(owner, "TTL", key) for key in (name, f"{name}:own")]
@@ -229,6 +230,21 @@ def test_a_command_whose_owner_is_lost_ends_as_unknown_and_is_not_run_later(two_
     text = result()
     assert text.startswith("UNKNOWN hub 'a' is not heard any more"), text
     assert "may have taken the value, or not" in text
+    # The lease was over before the edge gave up, so the request has no effect when the owner goes
+    # on.
+    go_on(owner)
+    wait_for_field(edge, "live:count", b"stale", b"0")
+    eventually(lambda: _increased(edge), "a command")
+    assert get(owner, "live:count") == b"3"
+
+
+def _increased(hub):
+    """Whether a command was run; it was not if not."""
+    try:
+        return ask(hub, "INCR", "live:count")
+    except redis.ResponseError as error:
+        assert not str(error).startswith("UNKNOWN"), error
+        return False
 
 
 def test_each_command_is_as_durable_as_at_the_owner_itself(two_hubs, hub_of, tmp_path):  # noqa: F811
@@ -277,14 +293,14 @@ def test_the_longest_command_and_reply_are_carried_and_longer_ones_are_told(two_
                    "the long value")
     assert ask(edge, "GETDEL", "live:long") == b"y" * 1_047_000
     text = refusal(edge, "GETDEL", "live:longest")
-    assert text.startswith("ERR hub 'a' has run the command, but its reply has 1048588 bytes"), text
+    assert "hub 'a' has run the command, but its reply has 1048588 bytes" in text
     assert ask(owner, "EXISTS", "live:long", "live:longest") == 0
 
 
 def test_commands_travel_while_the_edge_has_no_memory_left(two_hubs):
     _, owner, edge = two_hubs()
     ask(edge, "CONFIG", "SET", "maxmemory", "1")
-    assert refusal(edge, "SET", "own", "1").startswith("OOM")
+    assert "used memory" in refusal(edge, "SET", "own", "1")
     assert ask(edge, "APPEND", "live:mode", "x") == 5
     assert get(owner, "live:mode") == b"autox"
 
@@ -333,5 +349,5 @@ def test_a_message_that_its_hub_does_not_take_is_counted_and_logged(
     assert "a ZeroMQ message for a topic of another hub is not written" in edge.stderr
     # A tag is written by SET alone, as a tag of the hub's own plant.
     push.send_multipart([b"mx:Tank1.Setpoint", b"1"])
-    eventually(lambda: edge.info("topics")["zmq_refused_mounted"] == 1, "it is refused")
+    eventually(lambda: edge.info("topics")["zmq_rejected_messages"] == 1, "it is refused")
     assert get(silent, "live:mode") == b"auto"
