@@ -27,15 +27,18 @@ TAKEOVER_S = 3.5
 LOG_BYTES = 1 << 30
 LOG_S = 600
 
-# Sizes of messages (docs/feed-protocol.md): a quote; a definition and a last value with figures.
-UPDATE_BYTES = 48
+# Sizes of messages (docs/feed-protocol.md): a definition and a last value with figures.
 RECORD_BYTES = 112 + 176
 
-# Measured with bench/cluster.py, a release build on 2 vCPUs (docs/cluster-capacity.md).
-OWNER_NS = 60          # CPU of the owner's threads `cluster` and `nats` per update
-EDGE_NS = 700          # CPU of an edge per update, applying included
-TOPIC_BYTES = 1_100    # resident memory of a hub per topic of another hub
-JOIN_TOPICS_S = 200_000    # topics that an edge reads from a snapshot per second
+# Measured once with a release build on 2 busy vCPUs, a simulated exchange with 50,000 and 100,000
+# symbols, 149,000 updates/s (docs/cluster-capacity.md). CPU was scarce: these are high.
+UPDATE_BYTES = 118         # of the stream in NATS: 157 with snapshots
+OWNER_NS = 530             # CPU of the owner's threads `cluster` and `nats` per update
+TOPIC_BYTES = 800          # resident memory of a hub per topic of another hub,
+HUB_BYTES = 85 << 20       # and of its own
+JOIN_TOPICS_S = 100_000    # topics of a snapshot that one core reads and applies per second
+# Assumed: applying an update, for which the hub's own feed was measured.
+EDGE_NS = 700
 
 # Measured with three NATS servers (sync_interval: always), 32 KiB, 64 on their way.
 STORED_S = PAGES_IN_FLIGHT / 0.129
@@ -104,7 +107,7 @@ def model(options):
         "copies": (options.replicas - 1) * nats_in,
         "line_full": full_bytes + stored_pages * page_bytes, "line_conflated": relayed_bytes + stored_pages * page_bytes,
         "edge_cores": hub_updates * EDGE_NS / 1e9, "owner_cores": updates * OWNER_NS / 1e9,
-        "memory": options.topics * TOPIC_BYTES, "join": join,
+        "memory": HUB_BYTES + options.topics * TOPIC_BYTES, "join": join,
         "log_s": min(LOG_S, LOG_BYTES / full_bytes), "takeover": TAKEOVER_S + whole,
     }
 
@@ -135,7 +138,7 @@ def show(options, found):
         ("messages/s", f"{found['hub_messages']:,.0f}"),
         ("bytes/s", mebibytes(found["hub_bytes"])),
         ("cores for that", f"{found['edge_cores']:.2f}"),
-        ("memory of topics", f"{found['memory'] / 2**30:,.1f} GiB"),
+        ("memory", f"{found['memory'] / 2**30:,.1f} GiB"),
         ("join", f"{found['join']:,.0f} s"),
         ("NATS of one site", ""),
         ("bytes/s in, snapshots included", mebibytes(found["nats_in"])),
