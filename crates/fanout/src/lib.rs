@@ -28,6 +28,8 @@ pub use limit::{FanoutConfig, OutputLimit, OverLimit};
 
 mod listeners;
 
+mod noting;
+
 mod outlet;
 
 mod pending;
