@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair};
+use rustix::net::RecvFlags;
 use tidewire_tls::{Client, PeerNames};
 
 use crate::application::CloseReason;
@@ -17,7 +17,7 @@ use crate::endpoint::{Listener, begin_connection};
 use crate::handshakes::Handshakes;
 use crate::leaving::Leaving;
 use crate::mailbox::Bell;
-use crate::network::SimulatedNetwork;
+use crate::network::{SimulatedNetwork, stream_pair};
 use crate::outbox::{Gate, Outbox};
 use crate::secure::Secure;
 use crate::sender::Sender;
@@ -471,8 +471,7 @@ impl Context {
     /// # Errors
     /// No descriptor is left.
     pub fn pair(&mut self, ports: [u16; 2]) -> std::io::Result<[ConnectionId; 2]> {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let (one, other) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let (one, other) = stream_pair()?;
         let most = one.as_raw_fd().max(other.as_raw_fd()) as u64;
         if most >= self.descriptors_max {
             return Err(rustix::io::Errno::MFILE.into());

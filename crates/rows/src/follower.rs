@@ -147,16 +147,15 @@ impl Sub {
         self.wants && !self.is_snapping && !self.dirty.is_empty()
     }
 
-    /// Notes a change of a row that it has. Returns false if it does not have the row.
+    /// Notes a change of a row that it has, and returns whether the page knows of all earlier ones.
     #[inline]
-    pub(crate) fn mark(&mut self, row: u32) -> bool {
-        let Some(told) = self.rows.get_mut(&row) else {
-            return false;
-        };
-        if !std::mem::replace(&mut told.is_dirty, true) {
+    pub(crate) fn mark(&mut self, row: u32) -> Option<bool> {
+        let told = self.rows.get_mut(&row)?;
+        let is_first = !std::mem::replace(&mut told.is_dirty, true);
+        if is_first {
             self.dirty.push_back(row);
         }
-        true
+        Some(is_first)
     }
 
     /// Adds a row, all of which is news.

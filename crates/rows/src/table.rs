@@ -53,6 +53,8 @@ pub struct Table {
     /// Subscriptions whose first values have not all been written.
     snapping: Vec<Place>,
     departing: VecDeque<Departing>,
+    /// Number of updates of which a page was told only a later one.
+    pub conflated: u64,
     /// Rows that may have no page.
     orphans: Vec<u32>,
     names: Vec<u8>,
@@ -85,6 +87,7 @@ impl Table {
             ready: VecDeque::new(),
             snapping: Vec::new(),
             departing: VecDeque::new(),
+            conflated: 0,
             orphans: Vec::new(),
             names: Vec::new(),
             values: Vec::new(),
@@ -101,6 +104,14 @@ impl Table {
     /// Returns whether there is no topic.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
+    }
+
+    /// Returns whether there is nothing to do for any page, now or later.
+    pub fn is_idle(&self) -> bool {
+        self.by_name.is_empty()
+            && self.snapping.is_empty()
+            && self.departing.is_empty()
+            && self.timers.is_empty()
     }
 
     /// Returns the approximate memory of the topics in bytes.
@@ -180,8 +191,9 @@ impl Table {
         };
         let mut is_known = false;
         for sub in &mut follower.subs {
-            if sub.mark(row.0) {
+            if let Some(is_first) = sub.mark(row.0) {
                 is_known = true;
+                self.conflated += u64::from(!is_first);
                 if sub.is_ready() && !std::mem::replace(&mut sub.is_queued, true) {
                     self.woken.push((page, sub.number));
                 }
