@@ -57,6 +57,11 @@ impl Selection {
         selection
     }
 
+    /// Returns the time between two batches.
+    pub fn interval_ns(&self) -> u64 {
+        self.interval_ns
+    }
+
     /// Returns the names that it asks for.
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.names.iter().map(|name| &**name)
@@ -102,6 +107,8 @@ pub(crate) struct Sub {
     pub(crate) dirty: VecDeque<u32>,
     /// Whether its first values have not all been written.
     pub(crate) is_snapping: bool,
+    /// Whether rows are written when they are asked for, and not in batches.
+    pub(crate) is_view: bool,
     /// Rows of the page that are yet to be compared with the selection.
     pub(crate) adopting: Vec<u32>,
     /// Whether the page has asked for the next batch.
@@ -122,13 +129,14 @@ pub(crate) struct Told {
 }
 
 impl Sub {
-    pub(crate) fn new(number: u64, selection: Selection) -> Self {
+    pub(crate) fn new(number: u64, selection: Selection, is_view: bool) -> Self {
         Self {
+            is_view,
             number,
             selection,
             rows: HashMap::default(),
             dirty: VecDeque::new(),
-            is_snapping: true,
+            is_snapping: !is_view,
             adopting: Vec::new(),
             wants: false,
             is_queued: false,
@@ -144,7 +152,7 @@ impl Sub {
 
     /// Returns whether a batch can be written, apart from its time.
     pub(crate) fn is_ready(&self) -> bool {
-        self.wants && !self.is_snapping && !self.dirty.is_empty()
+        self.wants && !self.is_view && !self.is_snapping && !self.dirty.is_empty()
     }
 
     /// Notes a change of a row that it has, and returns whether the page knows of all earlier ones.

@@ -34,7 +34,7 @@ pub mod msgpack;
 pub mod request;
 
 mod row;
-pub use row::Version;
+pub use row::{Row, Version};
 
 mod table;
 pub use table::{Glob, Place, RowId, Snapshot, Table};

@@ -28,7 +28,7 @@ impl Version {
 
 /// A topic.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub struct Row {
     pub(crate) name: Arc<[u8]>,
     pub(crate) shape: Arc<Shape>,
     /// The JSON texts of all values, one after another.
@@ -52,6 +52,21 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// Returns the name of the topic.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Returns whether the topic has a value.
+    pub fn exists(&self) -> bool {
+        self.exists
+    }
+
+    /// Returns the number of updates since the row exists.
+    pub fn updates(&self) -> u64 {
+        self.updates
+    }
+
     pub(crate) fn new(name: &[u8], shape: Arc<Shape>) -> Self {
         Self {
             name: name.into(),
@@ -83,8 +98,8 @@ impl Row {
         &self.values[start..self.fields[field].0 as usize]
     }
 
-    /// Returns the value of a field by its name with quotation marks.
-    pub(crate) fn find(&self, name: &[u8]) -> Option<&[u8]> {
+    /// Returns the JSON text of a field by its name, which is a JSON string with quotation marks.
+    pub fn find(&self, name: &[u8]) -> Option<&[u8]> {
         let mut names = self.shape.names.iter();
         let field = names.position(|known| **known == *name)?;
         self.exists.then(|| self.value(field))

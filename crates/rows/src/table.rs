@@ -15,7 +15,7 @@ use crate::row::{Row, Shape, Version};
 pub type Glob = fn(&[u8], &[u8]) -> bool;
 
 /// A row of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowId(pub(crate) u32);
 
 /// A page (the index of its connection), and the number of one of its subscriptions.
@@ -52,6 +52,8 @@ pub struct Table {
     ready: VecDeque<Place>,
     /// Subscriptions whose first values have not all been written.
     snapping: Vec<Place>,
+    /// Subscriptions that are compared with what their pages have already.
+    adopting: Vec<Place>,
     departing: VecDeque<Departing>,
     /// Number of updates of which a page was told only a later one.
     pub conflated: u64,
@@ -86,6 +88,7 @@ impl Table {
             timers: BinaryHeap::new(),
             ready: VecDeque::new(),
             snapping: Vec::new(),
+            adopting: Vec::new(),
             departing: VecDeque::new(),
             conflated: 0,
             orphans: Vec::new(),
@@ -111,6 +114,7 @@ impl Table {
         self.by_name.is_empty()
             && self.snapping.is_empty()
             && self.departing.is_empty()
+            && self.adopting.is_empty()
             && self.timers.is_empty()
     }
 
@@ -231,6 +235,32 @@ impl Table {
         number: u64,
         selection: Selection,
     ) -> Result<(), Full> {
+        self.begin(page, number, selection, false)?;
+        self.snapping.push((page, number));
+        Ok(())
+    }
+
+    /// Begins a view, or replaces the subscription with this number: its rows are written when they
+    /// are asked for, with [`Table::write_view`].
+    ///
+    /// # Errors
+    /// The page has its maximum.
+    pub fn subscribe_view(
+        &mut self,
+        page: usize,
+        number: u64,
+        selection: Selection,
+    ) -> Result<(), Full> {
+        self.begin(page, number, selection, true)
+    }
+
+    fn begin(
+        &mut self,
+        page: usize,
+        number: u64,
+        selection: Selection,
+        is_view: bool,
+    ) -> Result<(), Full> {
         self.unsubscribe((page, number));
         if page >= self.followers.len() {
             self.followers.resize_with(page + 1, || None);
@@ -239,10 +269,12 @@ impl Table {
         if follower.subs.len() >= SUBSCRIPTIONS_MAX {
             return Err(Full);
         }
-        let mut sub = Sub::new(number, selection);
+        let mut sub = Sub::new(number, selection, is_view);
         sub.adopting = follower.members.keys().copied().collect();
+        if !sub.adopting.is_empty() {
+            self.adopting.push((page, number));
+        }
         follower.subs.push(sub);
-        self.snapping.push((page, number));
         Ok(())
     }
 
@@ -388,8 +420,7 @@ impl Table {
     /// Compares known rows with new subscriptions of the same page.
     fn adopt(&mut self, left: &mut usize) -> bool {
         let mut has_more = false;
-        for at in 0..self.snapping.len() {
-            let (page, number) = self.snapping[at];
+        for (page, number) in std::mem::take(&mut self.adopting) {
             let Some(Some(follower)) = self.followers.get_mut(page) else {
                 continue;
             };
@@ -407,7 +438,10 @@ impl Table {
                     sub.admit(id);
                 }
             }
-            has_more |= !follower.subs[position].adopting.is_empty();
+            if !follower.subs[position].adopting.is_empty() {
+                self.adopting.push((page, number));
+                has_more = true;
+            }
         }
         has_more
     }

@@ -2,7 +2,7 @@
 
 use crate::follower::{Follower, Sub};
 use crate::row::Row;
-use crate::table::{Place, Snapshot, Table};
+use crate::table::{Place, RowId, Snapshot, Table};
 
 /// What became of a row in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,68 @@ impl Table {
             sub.written_ns = now_ns;
         }
         rows
+    }
+
+    /// Takes up to `most` rows of a view that have changed or are new, each once.
+    pub fn take_changed(&mut self, place: Place, most: usize) -> Vec<RowId> {
+        let Some(sub) = self.sub(place) else {
+            return Vec::new();
+        };
+        let count = sub.dirty.len().min(most);
+        let changed: Vec<RowId> = sub.dirty.drain(..count).map(RowId).collect();
+        for row in &changed {
+            if let Some(told) = sub.rows.get_mut(&row.0) {
+                told.is_dirty = false;
+            }
+        }
+        changed
+    }
+
+    /// Returns a row.
+    pub fn row(&self, row: RowId) -> Option<&Row> {
+        self.rows.get(row.0 as usize)?.as_ref()
+    }
+
+    /// Writes what the page does not know of these rows of a view. Returns the number of rows
+    /// written, and appends the number of each row in the page's messages to `order`.
+    pub fn write_view(
+        &mut self,
+        (page, number): Place,
+        rows: &[RowId],
+        order: &mut Vec<u32>,
+        out: &mut Vec<u8>,
+    ) -> usize {
+        let Some(Some(follower)) = self.followers.get_mut(page) else {
+            return 0;
+        };
+        let Some(at) = follower.subs.iter().position(|sub| sub.number == number) else {
+            return 0;
+        };
+        let mut sub = follower.subs.swap_remove(at);
+        let mut written = 0;
+        for id in rows {
+            let Some(Some(row)) = self.rows.get(id.0 as usize) else {
+                continue;
+            };
+            let before = out.len();
+            if written > 0 {
+                out.push(b',');
+            }
+            let is_dirty = sub.rows.get(&id.0).is_some_and(|told| told.is_dirty);
+            match write_row(follower, &mut sub, id.0, row, self.clock, out) {
+                Step::Nothing => out.truncate(before),
+                Step::Written | Step::Again => written += 1,
+            }
+            if let Some(told) = sub.rows.get_mut(&id.0) {
+                // Its new value may change its place, of which the view is to be told.
+                told.is_dirty = is_dirty;
+            }
+            order.push(follower.number_of(id.0).0);
+        }
+        follower.subs.push(sub);
+        let last = follower.subs.len() - 1;
+        follower.subs.swap(at, last);
+        written
     }
 
     fn write_rows(

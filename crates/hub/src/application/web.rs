@@ -41,6 +41,9 @@ impl HubLane {
         };
         let consumed = session.received(&mut around, input);
         let opened = around.opened;
+        if session.has_views() {
+            self.web.note_viewer(id);
+        }
         self.sessions[id.index()] = Some(Session::Web(session));
         for (near, page) in opened {
             self.insert(near, Session::WebCalls(page));

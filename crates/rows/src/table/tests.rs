@@ -224,3 +224,35 @@ fn a_page_has_a_maximum_of_subscriptions() {
     assert_eq!(table.subscribe(0, 999, selection.clone()), Err(Full));
     assert_eq!(table.subscribe(0, 7, selection), Ok(()));
 }
+
+#[test]
+fn rows_of_a_view_are_written_when_they_are_asked_for() {
+    let mut table = table();
+    let selection = Selection::new([&b"md:*"[..]], None, 10.0);
+    table.subscribe_view(0, 1, selection).unwrap();
+    publish(&mut table, &[0], "md:A", r#"{"bid":1}"#);
+    publish(&mut table, &[0], "md:B", r#"{"bid":2}"#);
+    assert!(!table.next((0, 9)) && table.next((0, 1)));
+    assert!(due(&mut table, SECOND_NS).is_empty() && table.snapping().is_empty());
+    let changed = table.take_changed((0, 1), 9);
+    assert_eq!(changed.len(), 2);
+    let [one, other] = changed[..] else {
+        unreachable!()
+    };
+    assert_eq!(table.row(other).unwrap().find(b"\"bid\""), Some(&b"2"[..]));
+    let view = |table: &mut Table, rows: &[RowId]| {
+        let (mut order, mut out) = (Vec::new(), Vec::new());
+        table.write_view((0, 1), rows, &mut order, &mut out);
+        (order, String::from_utf8(out).unwrap())
+    };
+    let first = r#"[1,"md:B",{"bid":2}]"#;
+    assert_eq!(view(&mut table, &[other]), (vec![1], first.to_owned()));
+    publish(&mut table, &[0], "md:B", r#"{"bid":3}"#);
+    assert_eq!(table.take_changed((0, 1), 9), [other]);
+    let both = r#"[2,"md:A",{"bid":1}],[1,{"bid":3}]"#;
+    assert_eq!(
+        view(&mut table, &[one, other]),
+        (vec![2, 1], both.to_owned())
+    );
+    assert_eq!(view(&mut table, &[one, other]), (vec![2, 1], String::new()));
+}

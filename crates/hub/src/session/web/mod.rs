@@ -7,6 +7,7 @@ mod pages;
 mod reply;
 mod stream;
 mod turn;
+mod view;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub(crate) struct WebCounters {
     pub(crate) streams: AtomicU64,
     /// Subscriptions of the streams.
     pub(crate) subscriptions: AtomicU64,
+    /// Topics that pages follow, summed over the lanes.
+    pub(crate) topics: AtomicU64,
     /// HTTP requests answered.
     pub(crate) requests: AtomicU64,
     /// Messages with rows.
@@ -224,12 +227,13 @@ impl WebSession {
         if !self.identity.is_somebody() || !self.identity.look(&hub.server.access) {
             return;
         }
+        if !matches!(self.stage, Stage::Stream(_)) {
+            return;
+        }
         if let Stage::Stream(stream) = std::mem::replace(&mut self.stage, Stage::Ending) {
             stream.say_close(self.id, context, stream::RIGHTS_CHANGED);
             stream.leave(self.id, hub, redis, context);
             context.close_after_flush(self.id, CloseReason::Requested);
-        } else {
-            self.stage = Stage::Http;
         }
     }
 
@@ -262,6 +266,11 @@ impl WebSession {
         }
     }
 
+    /// Returns whether the page has views, which are looked at in each turn.
+    pub(crate) fn has_views(&self) -> bool {
+        matches!(&self.stage, Stage::Stream(stream) if stream.has_views())
+    }
+
     fn stream(&mut self) -> Option<&mut Stream> {
         match &mut self.stage {
             Stage::Stream(stream) => Some(stream),
@@ -283,9 +292,7 @@ impl WebSession {
             return Ok(Some(user));
         }
         if let Some((name, password)) = pages::credentials(headers) {
-            return self
-                .log_in(around, (&name, &password))
-                .map(|user| Some(user.clone()));
+            return self.log_in(around, (&name, &password)).map(Some);
         }
         let server = &hub.server;
         let certified = server.user_of_certificate(context, self.id, self.address());

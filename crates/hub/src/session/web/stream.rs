@@ -6,14 +6,15 @@ use std::sync::atomic::Ordering;
 
 use tidewire_fanout::{Dialect, Kind};
 use tidewire_lane::{ConnectionId, Context};
-use tidewire_redis::{Identity, RedisLane};
+use tidewire_redis::{Identity, RedisLane, earlier};
 use tidewire_rows::json::write_text;
-use tidewire_rows::request::{Flaw, Request, parse};
-use tidewire_rows::{SUBSCRIPTIONS_MAX, Selection, TOPICS_MAX, msgpack};
+use tidewire_rows::request::{Flaw, Request, View as ViewRequest, parse};
+use tidewire_rows::{SUBSCRIPTIONS_MAX, Selection, TOPICS_MAX, Table, msgpack};
 use tidewire_web::websocket::{CloseCode, Message, Opcode, Receiver, write_close, write_message};
 
 use super::calls::Calls;
 use super::reply::{split_error, write_error};
+use super::view::{Step, View};
 use super::{Around, Denied, Taken, log_in};
 use crate::hub::Hub;
 
@@ -41,6 +42,8 @@ pub(super) struct Stream {
     numbers: Vec<u64>,
     /// Subscriptions whose batch waits until the page has read.
     stalled: Vec<u64>,
+    /// Those of the subscriptions that are views.
+    views: Vec<View>,
 }
 
 /// Whose stream it is.
@@ -69,6 +72,7 @@ impl Stream {
             heard: HashMap::new(),
             numbers: Vec::new(),
             stalled: Vec::new(),
+            views: Vec::new(),
         };
         let mut json = br#"{"hello":1,"server":"Tidewire "#.to_vec();
         json.extend_from_slice(env!("CARGO_PKG_VERSION").as_bytes());
@@ -162,10 +166,17 @@ impl Stream {
             Request::Subscribe { topics, fields, hz } => {
                 let topics: Vec<&[u8]> = topics.iter().map(|topic| &topic[..]).collect();
                 let selection = Selection::new(topics, fields.as_deref(), hz);
-                self.subscribe(page, around, number, selection);
+                self.subscribe(page, around, (number, selection), false);
+                *has_subscribed = true;
+            }
+            Request::View(request) => {
+                self.view(page, around, number, request);
                 *has_subscribed = true;
             }
             Request::Next => {
+                if let Some(view) = self.views.iter_mut().find(|view| view.number == number) {
+                    return view.next();
+                }
                 let place = (id.index(), number);
                 if !around.redis.fanout.rows.next(place) {
                     let text = "no such subscription";
@@ -186,7 +197,7 @@ impl Stream {
             Request::Login { user, password } => {
                 self.log_in(page, around, number, (&user, &password));
             }
-            Request::View(_) | Request::Log => {
+            Request::Log => {
                 let text = "not served by this hub";
                 self.refuse(id, around.context, number, ("NOTHERE", text));
             }
@@ -202,13 +213,34 @@ impl Stream {
         }
     }
 
-    fn subscribe(
+    fn view(
         &mut self,
         page: &mut Page<'_>,
         around: &mut Around<'_>,
         number: u64,
-        selection: Selection,
+        request: ViewRequest,
     ) {
+        let topics: Vec<&[u8]> = request.topics.iter().map(|topic| &topic[..]).collect();
+        let selection = Selection::new(topics, request.fields.as_deref(), request.hz);
+        let interval_ns = selection.interval_ns();
+        let mut views = self.views.iter_mut();
+        if let Some(view) = views.find(|view| view.number == number && view.has_topics_of(&request))
+        {
+            return view.move_to(request, interval_ns);
+        }
+        if self.subscribe(page, around, (number, selection), true) {
+            self.views.push(View::new(number, request, interval_ns));
+        }
+    }
+
+    /// Begins a subscription or a view. Returns whether that was possible.
+    fn subscribe(
+        &mut self,
+        page: &mut Page<'_>,
+        around: &mut Around<'_>,
+        (number, selection): (u64, Selection),
+        is_view: bool,
+    ) -> bool {
         let id = page.id;
         let server = &around.hub.server;
         for (kind, name) in names_of(&selection) {
@@ -219,19 +251,21 @@ impl Stream {
             if let Err(text) = page.identity.check(server, &[command, &name]) {
                 let (code, text) = split_error(text.as_bytes());
                 let (code, text) = (String::from_utf8_lossy(code), String::from_utf8_lossy(text));
-                return self.refuse(id, around.context, number, (&code, &text));
+                self.refuse(id, around.context, number, (&code, &text));
+                return false;
             }
         }
         self.end_subscription(id, around.redis, around.hub, number);
         let fanout = &mut around.redis.fanout;
         let names = names_of(&selection);
-        if fanout
-            .rows
-            .subscribe(id.index(), number, selection)
-            .is_err()
-        {
+        let begun = match is_view {
+            true => fanout.rows.subscribe_view(id.index(), number, selection),
+            false => fanout.rows.subscribe(id.index(), number, selection),
+        };
+        if begun.is_err() {
             let text = "the stream has its maximum of subscriptions";
-            return self.refuse(id, around.context, number, ("LIMIT", text));
+            self.refuse(id, around.context, number, ("LIMIT", text));
+            return false;
         }
         self.numbers.push(number);
         let counter = &around.hub.web.counters.subscriptions;
@@ -245,10 +279,12 @@ impl Stream {
                 self.numbers.retain(|other| *other != number);
                 counter.fetch_sub(1, Ordering::Relaxed);
                 let text = "the server has its maximum of subscriptions";
-                return self.refuse(id, around.context, number, ("LIMIT", text));
+                self.refuse(id, around.context, number, ("LIMIT", text));
+                return false;
             }
             *self.heard.entry((*kind, name.clone())).or_default() += 1;
         }
+        true
     }
 
     fn end_subscription(
@@ -266,6 +302,7 @@ impl Stream {
         redis.fanout.rows.unsubscribe(place);
         self.forget(id, redis, &names);
         self.numbers.retain(|other| *other != number);
+        self.views.retain(|view| view.number != number);
         let counter = &hub.web.counters.subscriptions;
         let before = counter.fetch_sub(1, Ordering::Relaxed);
         debug_assert!(before > 0, "a subscription that ends was counted");
@@ -336,6 +373,40 @@ impl Stream {
         let mut json = Vec::new();
         write_error(number, code.as_bytes(), text.as_bytes(), &mut json);
         send(id, context, self.is_packed, &json);
+    }
+
+    pub(super) fn has_views(&self) -> bool {
+        !self.views.is_empty()
+    }
+
+    /// Does a part of the work for each view. `json` is room for a page. Returns when there is more
+    /// to do, and how many pages and rows were written.
+    pub(super) fn step_views(
+        &mut self,
+        id: ConnectionId,
+        rows: &mut Table,
+        context: &mut Context,
+        json: &mut Vec<u8>,
+    ) -> (Option<u64>, u64, u64) {
+        let now_ns = context.now_ns();
+        let (mut again_ns, mut pages, mut written) = (None, 0, 0);
+        for view in &mut self.views {
+            if context.out_bytes(id) > super::UNREAD_BYTES_MAX {
+                context.watch_drain(id);
+                break;
+            }
+            json.clear();
+            match view.step(id.index(), rows, now_ns, json) {
+                Step::Until(at_ns) => again_ns = earlier(again_ns, at_ns),
+                Step::Busy => again_ns = Some(now_ns),
+                Step::Written(count) => {
+                    pages += 1;
+                    written += count as u64;
+                    send(id, context, self.is_packed, json);
+                }
+            }
+        }
+        (again_ns, pages, written)
     }
 
     /// Sends a message.

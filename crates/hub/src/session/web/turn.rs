@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use tidewire_fanout::Fanout;
-use tidewire_lane::Context;
+use tidewire_lane::{ConnectionId, Context};
 use tidewire_redis::earlier;
 use tidewire_rows::{Place, Snapshot};
 
@@ -17,9 +17,20 @@ pub(crate) struct WebLane {
     json: Vec<u8>,
     /// What may still be written in this turn.
     budget: usize,
+    /// Pages with views.
+    viewers: Vec<ConnectionId>,
+    /// Number of topics, as the counter has it.
+    topics: u64,
 }
 
 impl WebLane {
+    /// Notes that a page has views.
+    pub(crate) fn note_viewer(&mut self, id: ConnectionId) {
+        if !self.viewers.contains(&id) {
+            self.viewers.push(id);
+        }
+    }
+
     /// Writes what is due, up to the maximum of a turn. Returns when the next turn is wanted.
     #[inline]
     pub(crate) fn turn(
@@ -29,7 +40,7 @@ impl WebLane {
         sessions: &mut [Option<Session>],
         context: &mut Context,
     ) -> Option<u64> {
-        match fanout.rows.is_idle() {
+        match fanout.rows.is_idle() && self.viewers.is_empty() {
             true => None,
             false => self.turn_busy(hub, fanout, sessions, context),
         }
@@ -49,12 +60,14 @@ impl WebLane {
         for place in fanout.rows.snapping().to_vec() {
             has_more |= self.write_snapshot(hub, fanout, sessions, context, place);
         }
+        let views_ns = self.turn_views(hub, fanout, sessions, context);
         fanout.rows.collect_due(now_ns);
         while self.budget > 0
             && let Some(place) = fanout.rows.take_ready()
         {
             self.write_batch(hub, fanout, sessions, context, place);
         }
+        self.count_topics(hub, fanout.rows.len() as u64);
         let conflated = std::mem::take(&mut fanout.rows.conflated);
         if conflated > 0 {
             let counter = &hub.web.counters.conflated;
@@ -63,7 +76,44 @@ impl WebLane {
         if has_more {
             deadline_ns = Some(now_ns);
         }
+        deadline_ns = earlier(deadline_ns, views_ns);
         earlier(deadline_ns, fanout.rows.collect_due(now_ns))
+    }
+
+    fn turn_views(
+        &mut self,
+        hub: &Hub,
+        fanout: &mut Fanout,
+        sessions: &mut [Option<Session>],
+        context: &mut Context,
+    ) -> Option<u64> {
+        let mut again_ns = None;
+        let mut viewers = std::mem::take(&mut self.viewers);
+        viewers.retain(|id| {
+            let session = page(sessions, (id.index(), 0));
+            let session = session.filter(|one| one.id() == *id && one.has_views());
+            let Some(stream) = session.and_then(WebSession::stream) else {
+                return false;
+            };
+            let (at_ns, pages, rows) =
+                stream.step_views(*id, &mut fanout.rows, context, &mut self.json);
+            again_ns = earlier(again_ns, at_ns);
+            let counters = &hub.web.counters;
+            counters.batches.fetch_add(pages, Ordering::Relaxed);
+            counters.rows.fetch_add(rows, Ordering::Relaxed);
+            true
+        });
+        self.viewers = viewers;
+        again_ns
+    }
+
+    fn count_topics(&mut self, hub: &Hub, topics: u64) {
+        let before = std::mem::replace(&mut self.topics, topics);
+        let counter = &hub.web.counters.topics;
+        match topics.checked_sub(before) {
+            Some(more) => counter.fetch_add(more, Ordering::Relaxed),
+            None => counter.fetch_sub(before - topics, Ordering::Relaxed),
+        };
     }
 
     /// Writes first values of a subscription. Returns whether there are more that could be written.
