@@ -61,7 +61,7 @@ def test_a_smuggled_request_is_not_served(web, headers):
 
 
 @pytest.mark.parametrize("request_bytes", [
-    command("PING"), b"\x00" * 100, b"GET / HTTP/2.0\r\n\r\n", b"x" * 5_000, b"\r\n",
+    command("PING"), b"\x00" * 100 + b"\n", b"GET / HTTP/2.0\r\n\r\n", b"x" * 5_000, b"\r\n",
     b"GET / HTTP/1.1\r\nA: " + b"b" * 10_000,
 ])
 def test_what_is_no_request_is_refused(web, request_bytes):

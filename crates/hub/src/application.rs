@@ -601,6 +601,7 @@ impl Application for HubLane {
             Mail::Plant(mail) => self.take_plant_mail(context, mail),
             Mail::Redis(RedisMail::UsersChanged) => self.users_changed(context),
             Mail::Redis(mail) => self.redis.mail(context, mail),
+            Mail::Web(mail) => self.take_web_mail(context, mail),
         }
     }
 

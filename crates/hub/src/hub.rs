@@ -15,7 +15,7 @@ use tidewire_web::websocket::Origins;
 
 use crate::protection::Protection;
 use crate::pushes::Pushes;
-use crate::session::web::Web;
+use crate::session::web::{Web, WebMail};
 use crate::web_config::WebConfig;
 use crate::zmq_security::ZmqSecurity;
 
@@ -129,6 +129,8 @@ pub enum Mail {
     Plant(PlantMail),
     /// About Redis clients.
     Redis(RedisMail),
+    /// About web pages.
+    Web(WebMail),
 }
 
 impl From<Arc<Publication>> for Mail {
@@ -146,6 +148,12 @@ impl From<PlantMail> for Mail {
 impl From<RedisMail> for Mail {
     fn from(mail: RedisMail) -> Self {
         Mail::Redis(mail)
+    }
+}
+
+impl From<WebMail> for Mail {
+    fn from(mail: WebMail) -> Self {
+        Mail::Web(mail)
     }
 }
 

@@ -30,6 +30,7 @@ pub use protection::denial;
 mod pushes;
 mod refusals;
 mod session;
+pub use session::web::WebMail;
 
 pub mod fuzzing;
 

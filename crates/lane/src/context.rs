@@ -464,9 +464,9 @@ impl Context {
         Ok(self.insert(connection)?)
     }
 
-    /// Makes two connections of this lane that are joined: what is written to one is received on the
-    /// other. Both are open at once; neither [`crate::Application::accepted`] nor `connected` is
-    /// called.
+    /// Makes two connections of this lane that are joined: what is written to one is received on
+    /// the other. Both are open at once; neither [`crate::Application::accepted`] nor `connected`
+    /// is called.
     ///
     /// # Errors
     /// No descriptor is left.

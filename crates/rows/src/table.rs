@@ -546,8 +546,8 @@ impl Parsed {
         self.ends.push(self.values.len() as u32);
     }
 
-    /// Reads an object's members. Another value is the one field `value`; a text that is not JSON is
-    /// a string.
+    /// Reads an object's members. Another value is the one field `value`; a text that is not JSON
+    /// is a string.
     fn read(&mut self, payload: &[u8]) {
         self.clear();
         if self.read_object(payload).is_ok() {

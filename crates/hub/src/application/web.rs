@@ -7,7 +7,7 @@ use tracing::debug;
 
 use super::HubLane;
 use crate::session::Session;
-use crate::session::web::{Around, WebSession};
+use crate::session::web::{Around, WebMail, WebSession};
 
 impl HubLane {
     pub(super) fn accept_page(
@@ -74,6 +74,15 @@ impl HubLane {
             && session.id() == page
         {
             session.calls_ended(context, near);
+        }
+    }
+
+    pub(super) fn take_web_mail(&mut self, context: &mut Context, mail: WebMail) {
+        let WebMail { page, metrics } = mail;
+        if let Some(Session::Web(session)) = self.session(page)
+            && session.id() == page
+        {
+            session.take_metrics(context, metrics);
         }
     }
 

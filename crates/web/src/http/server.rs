@@ -1,5 +1,5 @@
-//! The requests of a server that keeps connections open: strict, so that no two readers of a request
-//! can disagree where it ends (request smuggling, RFC 9112 section 11.2).
+//! The requests of a server that keeps connections open: strict, so that no two readers of a
+//! request can disagree where it ends (request smuggling, RFC 9112 section 11.2).
 
 use super::{HEAD_BYTES_MAX, Headers, LINE_BYTES_MAX, split_head};
 

@@ -136,8 +136,8 @@ impl Receiver {
     }
 }
 
-/// Returns whether a text is UTF-8; one that is not complete, also if its last character is cut. The
-/// part in front of `start` was checked before.
+/// Returns whether a text is UTF-8; one that is not complete, also if its last character is cut.
+/// The part in front of `start` was checked before.
 fn may_be_utf8(text: &[u8], start: usize, is_complete: bool) -> bool {
     // A character that was cut begins up to three octets in front.
     let mut from = start.saturating_sub(3);

@@ -30,11 +30,6 @@ impl Calls {
         self.waiting.len() >= CALLS_MAX
     }
 
-    /// Returns whether no command is under way.
-    pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
     /// Sends a command. An error is a code and a text.
     pub(super) fn send(
         &mut self,

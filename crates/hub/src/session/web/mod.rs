@@ -3,6 +3,7 @@
 
 mod calls;
 mod logins;
+mod metrics;
 mod pages;
 mod reply;
 mod stream;
@@ -19,6 +20,8 @@ use tidewire_web::http::{self, Read, Reply};
 
 use crate::hub::Hub;
 use logins::Logins;
+use metrics::MetricsPage;
+pub use metrics::WebMail;
 use stream::Stream;
 
 pub(crate) use turn::WebLane;
@@ -27,6 +30,7 @@ pub(crate) use turn::WebLane;
 #[derive(Debug, Default)]
 pub(crate) struct Web {
     logins: Logins,
+    metrics: MetricsPage,
     pub(crate) counters: WebCounters,
 }
 
@@ -56,7 +60,7 @@ pub(crate) struct WebCounters {
 /// What a session needs of its lane.
 #[derive(Debug)]
 pub(crate) struct Around<'a> {
-    pub(crate) hub: &'a Hub,
+    pub(crate) hub: &'a Arc<Hub>,
     pub(crate) redis: &'a mut RedisLane,
     pub(crate) context: &'a mut Context,
     /// Connections that the session has opened, each with the session's own.
@@ -71,10 +75,12 @@ pub(crate) struct WebSession {
     /// Where the client is; `None` for a Unix socket.
     address: Option<IpAddr>,
     is_secure: bool,
-    /// When it last sent something, monotonic ns.
+    /// When it last sent something, or its last whole HTTP request, monotonic ns.
     heard_ns: u64,
     /// Whether a PING waits for its answer.
     is_pinged: bool,
+    /// The metrics page that it has asked for, once that is made.
+    metrics: Option<Arc<str>>,
     stage: Stage,
 }
 
@@ -115,6 +121,7 @@ impl WebSession {
             is_secure: context.is_secure(id),
             heard_ns: context.now_ns(),
             is_pinged: false,
+            metrics: None,
             stage: Stage::Http,
         }
     }
@@ -129,8 +136,10 @@ impl WebSession {
 
     /// Takes input. Returns the number of bytes used.
     pub(crate) fn received(&mut self, around: &mut Around<'_>, input: &[u8]) -> usize {
-        self.heard_ns = around.context.now_ns();
-        self.is_pinged = false;
+        if matches!(self.stage, Stage::Stream(_)) {
+            self.heard_ns = around.context.now_ns();
+            self.is_pinged = false;
+        }
         let mut consumed = 0;
         let mut has_subscribed = false;
         while consumed < input.len() {
@@ -153,7 +162,11 @@ impl WebSession {
                 Stage::Ending => return input.len(),
             };
             match taken {
-                Taken::Used(count) => consumed += count,
+                Taken::Used(count) => {
+                    // A request that comes octet by octet has a limited time as a whole.
+                    self.heard_ns = around.context.now_ns();
+                    consumed += count;
+                }
                 Taken::Incomplete | Taken::Waits => break,
                 Taken::Ends => {
                     self.end(around);
@@ -192,6 +205,12 @@ impl WebSession {
             }
         };
         pages::answer(self, around, &request)
+    }
+
+    /// The metrics page that it waits for is made.
+    pub(crate) fn take_metrics(&mut self, context: &mut Context, metrics: Arc<str>) {
+        self.metrics = Some(metrics);
+        context.release(self.id);
     }
 
     /// Takes replies of the page's Redis session.
@@ -278,8 +297,8 @@ impl WebSession {
         }
     }
 
-    /// Returns the user of a request: that of its cookie, its credentials or its certificate, or the
-    /// user of clients without any. `Err` has the response to wrong credentials.
+    /// Returns the user of a request: that of its cookie, its credentials or its certificate, or
+    /// the user of clients without any. `Err` has the response to wrong credentials.
     fn user_of(
         &self,
         around: &Around<'_>,

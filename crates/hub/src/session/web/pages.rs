@@ -10,6 +10,7 @@ use tidewire_web::websocket::accept_upgrade;
 use tracing::warn;
 
 use super::logins::LOGIN_S;
+use super::metrics::MetricsPage;
 use super::stream::{PROTOCOLS, Stream};
 use super::{Around, Denied, Stage, Taken, WebSession, is_local_name, write_reply};
 
@@ -108,13 +109,6 @@ impl WebSession {
             Ok(None) => return self.answer_denied(around, request, Denied::Wrong),
             Err(denied) => return self.answer_denied(around, request, denied),
         };
-        let lane = around.context.lane();
-        if !around.hub.server.may_lock(lane) {
-            around.redis.waiting.park(self.id, true);
-            around.hub.server.wait_to_lock(lane);
-            around.context.hold(self.id);
-            return Taken::Waits;
-        }
         self.identity.become_user(&around.hub.server.access, user);
         if let Err(text) = self.identity.check(&around.hub.server, &[b"info"]) {
             return self.reply(
@@ -123,7 +117,12 @@ impl WebSession {
                 &plain("403 Forbidden", &format!("{text}\n")),
             );
         }
-        let body = crate::counters::metrics(around.hub);
+        let Some(body) = self.metrics.take() else {
+            // The request is read again when the page is made.
+            MetricsPage::ask(around.hub, (around.context.lane(), self.id));
+            around.context.hold(self.id);
+            return Taken::Waits;
+        };
         let reply = Reply {
             content_type: "text/plain; version=0.0.4; charset=utf-8",
             ..plain("200 OK", &body)

@@ -57,7 +57,6 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
         }
         Value::Double(number) => write_text(out, number.to_string().to_lowercase().as_bytes()),
         Value::Boolean(is) => out.extend_from_slice(if *is { b"true" } else { b"false" }),
-        Value::Null | Value::NullArray | Value::NullBulk => out.extend_from_slice(b"null"),
         Value::Array(elements) | Value::Set(elements) | Value::Push(elements) => {
             out.push(b'[');
             for (at, element) in elements.iter().enumerate() {
@@ -88,6 +87,8 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
             write_text(out, message);
             out.extend_from_slice(b"}}");
         }
+        // The nulls; there is no other type.
+        _ => out.extend_from_slice(b"null"),
     }
 }
 
