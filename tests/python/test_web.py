@@ -2,9 +2,11 @@
 
 import base64
 import json
+import ssl
 
 import pytest
 
+from certificates import Authority, has_openssl
 from support import command, free_ports
 from web_client import Page, exchange, http
 from websockets.exceptions import InvalidStatus
@@ -154,6 +156,21 @@ def test_credentials_of_a_program_are_taken(web):
     with pytest.raises(InvalidStatus) as refused:
         Page(web.web, additional_headers={"Authorization": f"Basic {wrong}"})
     assert refused.value.response.status_code == 401
+
+
+@pytest.mark.skipif(not has_openssl(), reason="there is no openssl")
+def test_pages_are_served_with_tls(start_hub, tmp_path):
+    authority = Authority(tmp_path / "authority")
+    certificate, key = authority.issue("server", "localhost")
+    port = free_ports(1)[0]
+    hub = start_hub("--web-tls", f"127.0.0.1:{port}", "--tls-cert", certificate, "--tls-key", key)
+    trust = ssl.create_default_context(cafile=authority.certificate)
+    page = Page(port, scheme="wss", ssl=trust, origin=f"https://127.0.0.1:{port}")
+    hub.redis().set("live:a", 1)
+    assert page.subscribe(1, "live:a") == {"live:a": {"value": 1}}
+    page.close()
+    with pytest.raises(InvalidStatus):
+        Page(port, scheme="wss", ssl=trust, origin=f"http://127.0.0.1:{port}")
 
 
 def test_other_machines_are_served_in_clear_text_only_if_that_is_said(start):

@@ -1,5 +1,6 @@
 """A page of the web port, with the WebSocket client of PyPI's `websockets`, and raw HTTP."""
 
+import contextlib
 import json
 import socket
 
@@ -13,13 +14,14 @@ STREAM_BYTES_MAX = 64 << 20
 class Page:
     """A stream. Messages come in order; each request has a number of its own."""
 
-    def __init__(self, port, protocol="tidewire.json.1", pack=None, unpack=None, **options):
+    def __init__(self, port, protocol="tidewire.json.1", pack=None, unpack=None, scheme="ws",
+                 **options):
         self._pack, self._unpack = pack or json.dumps, unpack or json.loads
-        protocols = [protocol] if protocol else None
-        self.socket = connect(
-            f"ws://127.0.0.1:{port}/stream", subprotocols=protocols, compression=None,
+        self._stack = contextlib.ExitStack()
+        self.socket = self._stack.enter_context(connect(
+            f"{scheme}://127.0.0.1:{port}/stream", subprotocols=[protocol], compression=None,
             max_size=STREAM_BYTES_MAX, open_timeout=PATIENCE_S, **options,
-        )
+        ))
         self.number = 100
         self.rows = {}
         self.names = {}
@@ -86,7 +88,7 @@ class Page:
             self.next(number)
 
     def close(self):
-        self.socket.close()
+        self._stack.close()
 
 
 def exchange(port, request, patience_s=PATIENCE_S):

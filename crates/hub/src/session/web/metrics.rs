@@ -1,5 +1,5 @@
-//! The metrics page for clients of the web port. It is made on a thread: it looks at all keys' shards,
-//! which a lane may not wait for.
+//! The metrics page for clients of the web port. It is made on a thread: it looks at all keys'
+//! shards, which a lane may not wait for.
 
 use std::sync::Arc;
 
