@@ -102,7 +102,11 @@ def publish(options, port, verb, until):
 
 
 def drain(one):
-    while one.recv(1 << 16):
+    """Reads replies until the server ends."""
+    try:
+        while one.recv(1 << 16):
+            pass
+    except OSError:
         pass
 
 
