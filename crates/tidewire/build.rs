@@ -1,6 +1,7 @@
-//! Passes the commit of the sources to the program as `TIDEWIRE_COMMIT`.
+//! Passes the commit of the sources to the program as `TIDEWIRE_COMMIT`, and lists the files of the
+//! console.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
@@ -12,6 +13,31 @@ fn main() {
     let found = || is_release.then(commit).flatten();
     let commit = given.or_else(found).unwrap_or_else(|| "unknown".to_owned());
     println!("cargo:rustc-env=TIDEWIRE_COMMIT={commit}");
+    list_web_files();
+}
+
+/// Writes the files of assets/web with their contents as `FILES`.
+fn list_web_files() {
+    let variable = |name| std::env::var(name).map(PathBuf::from).unwrap_or_default();
+    let folder = variable("CARGO_MANIFEST_DIR").join("assets/web");
+    println!("cargo:rerun-if-changed=assets/web");
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .filter(|entry| entry.path().is_file())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    let mut text = "const FILES: &[(&str, &[u8])] = &[\n".to_owned();
+    for name in names {
+        let path = folder.join(&name);
+        text += &format!(
+            "    ({:?}, include_bytes!({path:?})),\n",
+            format!("/{name}")
+        );
+    }
+    text += "];\n";
+    let list = variable("OUT_DIR").join("web_files.rs");
+    std::fs::write(list, text).expect("the output directory can be written");
 }
 
 /// Returns the commit of the sources, if they are in a git tree and git is installed.

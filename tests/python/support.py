@@ -73,7 +73,8 @@ def free_ports(count):
 def environment(extra=None):
     """The environment without settings of somebody's own hub."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("TIDEWIRE_")}
-    return own | (extra or {})
+    # Hubs run beside each other: only those of the tests of web pages have a port for them.
+    return own | {"TIDEWIRE_WEB": "off"} | (extra or {})
 
 
 class Program:

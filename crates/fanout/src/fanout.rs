@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tidewire_keyspace::glob;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
+use tidewire_rows::{RowId, Table};
 use tidewire_zmtp::Connection;
 
 use crate::departing::Departing;
@@ -46,6 +47,10 @@ pub struct Fanout {
     pub(crate) pumping: Pumping,
     /// Ended connections whose subscriptions must still be removed.
     pub(crate) departing: VecDeque<Departing>,
+    /// The topics that web pages follow.
+    pub rows: Table,
+    /// The row of the message that is delivered, once a page has it.
+    pub(crate) noted: Option<RowId>,
     /// Time of the next look at current values written, in monotonic nanoseconds.
     forget_at_ns: u64,
 }
@@ -95,6 +100,8 @@ impl Fanout {
             current_written: Vec::new(),
             pumping: Pumping::default(),
             departing: VecDeque::new(),
+            rows: Table::new(glob::matches),
+            noted: None,
             forget_at_ns: 0,
         }
     }
@@ -315,6 +322,7 @@ impl Fanout {
                 }
             };
             self.frames.begin();
+            self.noted = None;
             for target in &targets {
                 let is_written = self.offer(context, target, &news, &limits);
                 delivered += u64::from(is_written);
@@ -410,6 +418,9 @@ impl Fanout {
             return false;
         };
         let how = &target.how;
+        if outlet.dialect == Dialect::Rows {
+            return self.note(target, news);
+        }
         let waiting_bytes = context.out_bytes(target.connection);
         let verdict = match news.origin {
             // What it is owed under the second name is this topic's value by now.

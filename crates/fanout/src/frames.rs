@@ -29,6 +29,8 @@ pub enum Dialect {
     Zmtp,
     /// ZMTP over WebSocket: each frame in a message of its own.
     Zws,
+    /// A web page: its messages are not written, but noted in the lane's table of rows.
+    Rows,
 }
 
 impl Dialect {
@@ -71,7 +73,7 @@ impl Frames {
         };
         let how = match outlet.dialect {
             Dialect::Zmtp | Dialect::Zws => How::Prefix,
-            Dialect::Resp2 | Dialect::Resp3 => How::Channel,
+            Dialect::Resp2 | Dialect::Resp3 | Dialect::Rows => How::Channel,
         };
         self.begin();
         self.write_to(out, outlet, &how, &mark);
@@ -86,6 +88,7 @@ impl Frames {
         how: &How,
         news: &News<'_>,
     ) {
+        debug_assert_ne!(outlet.dialect, Dialect::Rows, "rows are noted");
         if outlet.flags_gone
             && news.origin == Origin::Live
             && let Some(rest) = news.payload.strip_prefix(GONE)

@@ -30,6 +30,8 @@ pub use limit::{FanoutConfig, OutputLimit, OverLimit};
 
 mod listeners;
 
+mod noting;
+
 mod outlet;
 
 mod pending;

@@ -12,9 +12,10 @@ use std::sync::atomic::Ordering;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 
 use crate::fanout::Fanout;
-use crate::frames::How;
+use crate::frames::{Dialect, How};
 use crate::limit::Limits;
 use crate::listeners::Target;
+use crate::noting::{LIVE, source_of_topic};
 use crate::outlet::Outlet;
 use crate::pending::PendingTopic;
 use crate::publication::{News, Origin};
@@ -228,7 +229,8 @@ impl Fanout {
                 self.renewing.is_held = true;
                 return Step::Done;
             }
-            if context.out_bytes(connection) > limits.conflate_bytes {
+            let writes = outlet.dialect != Dialect::Rows;
+            if writes && context.out_bytes(connection) > limits.conflate_bytes {
                 context.watch_drain(connection);
                 return Step::Stopped;
             }
@@ -266,7 +268,8 @@ impl Fanout {
             if context.is_ending(connection) {
                 return Step::Stopped;
             }
-            if context.out_bytes(connection) > limits.conflate_bytes {
+            let writes = outlet.dialect != Dialect::Rows;
+            if writes && context.out_bytes(connection) > limits.conflate_bytes {
                 context.watch_drain(connection);
                 return Step::Stopped;
             }
@@ -305,16 +308,21 @@ impl Fanout {
             self.post.subscriptions.generation().raise();
         }
         let (mut until, mut written) = (stretch.until, Vec::with_capacity(found.len()));
+        let is_noted = self.is_noted(connection);
         for topic in &found {
             let (_, number) = topic.id().place();
-            if context.out_bytes(connection) > limits.conflate_bytes {
+            if !is_noted && context.out_bytes(connection) > limits.conflate_bytes {
                 until = number;
                 break;
             }
             self.pumping.budget = self.pumping.budget.saturating_sub(VALUE_COST);
-            if let Some(version) = self.write_topic(context, connection, &**topic, &how) {
-                written.push((number, version));
-            }
+            let version = self.write_topic(context, connection, &**topic, &how);
+            // The table of rows remembers what it has.
+            written.extend(
+                version
+                    .filter(|_| !is_noted)
+                    .map(|version| (number, version)),
+            );
         }
         debug_assert!(
             until > stretch.from,
@@ -368,7 +376,7 @@ impl Fanout {
                 json.clear();
                 let version = self.keys.write_live_state(name, &mut json);
                 let news = current(name, &json, version);
-                let is_written = self.write_value(context, connection, how, &news);
+                let is_written = self.write_value(context, connection, how, &news, LIVE);
                 self.json = json;
                 is_written.then_some(version)
             }
@@ -377,6 +385,7 @@ impl Fanout {
         let now_ns = context.now_ns();
         if let Some(version) = version
             && let Some(outlet) = self.outlet_of(connection)
+            && outlet.dialect != Dialect::Rows
         {
             outlet.note_current(owed, version, now_ns);
             if let Some(id) = second {
@@ -398,10 +407,12 @@ impl Fanout {
     ) -> Option<u64> {
         let mut json = std::mem::take(&mut self.json);
         json.clear();
-        let version = self.topics.write(topic.id(), true, &mut json);
+        let is_marked = !self.is_noted(connection);
+        let version = self.topics.write(topic.id(), is_marked, &mut json);
+        let source = source_of_topic(topic.id());
         let written = version.filter(|version| {
             let news = current(topic.channel(), &json, *version);
-            self.write_value(context, connection, how, &news)
+            self.write_value(context, connection, how, &news, source)
         });
         self.json = json;
         written
@@ -414,7 +425,14 @@ impl Fanout {
         connection: ConnectionId,
         how: &How,
         news: &News<'_>,
+        source: u64,
     ) -> bool {
+        if self.is_noted(connection) {
+            let cost = news.payload.len() / COST_BYTES;
+            self.pumping.budget = self.pumping.budget.saturating_sub(cost);
+            self.note_current(connection, news, source);
+            return true;
+        }
         let outlet = self.outlets.get_mut(connection.index());
         let (Some(outlet), Some(out)) = (outlet.and_then(Option::as_mut), context.out(connection))
         else {

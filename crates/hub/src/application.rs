@@ -2,6 +2,7 @@
 
 mod feeds;
 mod plants;
+mod web;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::port;
 use crate::pushes::Parked;
 use crate::session::Session;
 use crate::session::feed_user::HubUser;
+use crate::session::web::WebLane;
 use crate::session::zmq::{Around, Port, ZmqSession};
 
 /// One lane's part of the hub.
@@ -57,6 +59,8 @@ pub struct HubLane {
     swept: VecDeque<ConnectionId>,
     /// When the next slice of what events do to topics is due, monotonic ns.
     sweep_on_ns: u64,
+    /// What this lane writes to web pages.
+    web: WebLane,
     exchange: Option<Exchange>,
     /// Closes bars by the wall clock, on the lane that does so.
     bar_clock: Option<BarClock>,
@@ -98,6 +102,7 @@ impl HubLane {
             unfinished: VecDeque::new(),
             swept: VecDeque::new(),
             sweep_on_ns: 0,
+            web: WebLane::default(),
             exchange: None,
             bar_clock: (lane == BarClock::LANE).then(BarClock::default),
             lines_out: None,
@@ -188,6 +193,7 @@ impl HubLane {
                     feeds::list_swept(&mut self.swept, session);
                 }
                 Session::Databento(session) => session.timeout(market, context),
+                Session::Web(session) => session.timeout(context),
                 _ => {}
             }
         }
@@ -357,6 +363,8 @@ impl HubLane {
                 self.leave_feed(id);
                 session.closed(&self.hub.market);
             }
+            Session::Web(session) => self.end_page(context, *session, reason),
+            Session::WebCalls(page) => self.end_calls(context, page, id),
             Session::Source(_) | Session::Plant => {}
         }
     }
@@ -397,6 +405,11 @@ impl HubLane {
                 source.received(context, id, input)
             }
             Session::Plant => return self.plant_received(context, id, input),
+            Session::Web(_) => return self.page_received(context, id, input),
+            Session::WebCalls(page) => {
+                let page = *page;
+                return self.calls_received(context, page, input);
+            }
         };
         self.distribute(context, news);
         consumed
@@ -416,7 +429,10 @@ impl HubLane {
                     feeds::list_unfinished(&mut self.unfinished, session);
                 }
                 Session::Databento(session) => session.users_changed(context),
-                Session::Source(_) | Session::Plant => {}
+                Session::Web(session) => {
+                    session.users_changed(hub, &mut self.redis, context);
+                }
+                Session::WebCalls(_) | Session::Source(_) | Session::Plant => {}
             }
         }
         hub.server.set_users_looked(self.lane, generation);
@@ -455,7 +471,12 @@ impl HubLane {
         if self.timed_sessions > 0 || !self.sources.is_empty() {
             deadline_ns = earlier(deadline_ns, Some(self.sweep_ns));
         }
-        earlier(deadline_ns, self.redis.turn(context, has_right))
+        deadline_ns = earlier(deadline_ns, self.redis.turn(context, has_right));
+        let fanout = &mut self.redis.fanout;
+        let web = self
+            .web
+            .turn(&self.hub, fanout, &mut self.sessions, context);
+        earlier(deadline_ns, web)
     }
 }
 
@@ -484,6 +505,7 @@ impl Application for HubLane {
                 };
                 self.accept_follower(id, Session::Databento(Box::new(session)))
             }
+            port::WEB => self.accept_page(context, id, peer),
             _ => return context.close(id, CloseReason::Requested),
         };
         self.insert(id, session);
@@ -542,14 +564,17 @@ impl Application for HubLane {
             }
             Some(Session::Databento(session)) => session.drained(&hub.market),
             Some(Session::Zmq(_)) => self.redis.drained(context, id),
+            Some(Session::Web(_)) => self.page_drained(context, id),
             _ => {}
         }
     }
 
     fn stopping(&mut self, context: &mut Context) {
         for session in self.sessions.iter_mut().flatten() {
-            if let Session::Databento(session) = session {
-                session.stopping(context);
+            match session {
+                Session::Databento(session) => session.stopping(context),
+                Session::Web(session) => session.stopping(context),
+                _ => {}
             }
         }
     }
@@ -576,6 +601,7 @@ impl Application for HubLane {
             Mail::Plant(mail) => self.take_plant_mail(context, mail),
             Mail::Redis(RedisMail::UsersChanged) => self.users_changed(context),
             Mail::Redis(mail) => self.redis.mail(context, mail),
+            Mail::Web(mail) => self.take_web_mail(context, mail),
         }
     }
 

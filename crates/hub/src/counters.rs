@@ -6,6 +6,7 @@ mod feed;
 mod look;
 mod plant;
 mod topics;
+mod web;
 
 use std::sync::Arc;
 
@@ -23,6 +24,11 @@ const TABLE: &[Section<HubSource>] = &[
         name: "Topics",
         shown: Shown::Default,
         counters: topics::TOPICS,
+    },
+    Section {
+        name: "Web",
+        shown: Shown::Default,
+        counters: web::WEB,
     },
     Section {
         name: "Feed",

@@ -15,6 +15,8 @@ use tidewire_web::websocket::Origins;
 
 use crate::protection::Protection;
 use crate::pushes::Pushes;
+use crate::session::web::{Web, WebMail};
+use crate::web_config::WebConfig;
 use crate::zmq_security::ZmqSecurity;
 
 /// Limits and switches of a hub. Every queue has its limit here.
@@ -38,6 +40,8 @@ pub struct HubConfig {
     pub zmq_security: ZmqSecurity,
     /// The web pages whose scripts may connect to the ZeroMQ ports by WebSocket.
     pub zmq_ws_origins: Arc<Origins>,
+    /// The web port.
+    pub web: Arc<WebConfig>,
     /// Whether the sends of a turn may leave in one io_uring call, if that is measured as cheaper.
     pub io_uring: bool,
 }
@@ -54,6 +58,7 @@ impl Default for HubConfig {
             databento_user: None,
             zmq_security: ZmqSecurity::Null,
             zmq_ws_origins: Arc::default(),
+            web: Arc::default(),
             io_uring: true,
         }
     }
@@ -84,6 +89,8 @@ pub struct Hub {
     pub(crate) zmq_peers: [AtomicU64; 3],
     /// Those of them that came by WebSocket, with TLS or without.
     pub(crate) zmq_websocket_peers: [AtomicU64; 3],
+    /// Logins and counters of web pages.
+    pub(crate) web: Web,
     /// Requests that the ROUTER socket has answered, and those that it has refused.
     pub(crate) zmq_requests: [AtomicU64; 2],
     mailboxes: Mailboxes<Mail>,
@@ -122,6 +129,8 @@ pub enum Mail {
     Plant(PlantMail),
     /// About Redis clients.
     Redis(RedisMail),
+    /// About web pages.
+    Web(WebMail),
 }
 
 impl From<Arc<Publication>> for Mail {
@@ -139,6 +148,12 @@ impl From<PlantMail> for Mail {
 impl From<RedisMail> for Mail {
     fn from(mail: RedisMail) -> Self {
         Mail::Redis(mail)
+    }
+}
+
+impl From<WebMail> for Mail {
+    fn from(mail: WebMail) -> Self {
+        Mail::Web(mail)
     }
 }
 
@@ -190,6 +205,7 @@ impl Hub {
             zmq_peers: Default::default(),
             zmq_websocket_peers: Default::default(),
             zmq_requests: Default::default(),
+            web: Web::default(),
             mailboxes,
             config,
         });

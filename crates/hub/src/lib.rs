@@ -1,10 +1,11 @@
-//! The hub: market data, plant tags and the Redis server in one process, and ZeroMQ beside them.
+//! The hub: market data, plant tags and the Redis server in one process, and ZeroMQ and web pages
+//! beside them.
 //!
 //! ```text
 //!  feeds  ──▶ market ──┐                    ┌──▶ Redis subscribers
 //!  plant  ──▶ plant  ──┼──▶ post ──▶ fan-out┤
 //!  RESP   ──▶ redis  ──┤                    └──▶ ZeroMQ SUB
-//!  ZeroMQ PUSH, ROUTER ┘
+//!  ZeroMQ PUSH, ROUTER ┘                    └──▶ web pages
 //! ```
 //!
 //! All lanes share [`Hub`]; a [`HubLane`] runs on each lane.
@@ -29,8 +30,12 @@ pub use protection::denial;
 mod pushes;
 mod refusals;
 mod session;
+pub use session::web::WebMail;
 
 pub mod fuzzing;
+
+mod web_config;
+pub use web_config::{WebAsset, WebConfig};
 
 mod zmq_security;
 pub use zmq_security::{CurvePorts, ZmqSecurity};

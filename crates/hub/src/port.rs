@@ -18,5 +18,9 @@ pub const ZMQ_ROUTER: u16 = 6;
 pub const DATABENTO: u16 = 7;
 /// The outgoing connection to a plant.
 pub(crate) const PLANT: u16 = 8;
+/// Web pages, and programs that speak their protocol.
+pub const WEB: u16 = 10;
+/// Our end of the connection from a page's session to its Redis session.
+pub(crate) const WEB_CALLS: u16 = 11;
 /// HTTP clients of the admin port, which is not served by the lanes.
 pub const ADMIN: u16 = 9;

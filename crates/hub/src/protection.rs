@@ -13,6 +13,7 @@ use tidewire_retry::Seldom;
 
 use crate::hub::Hub;
 use crate::port;
+use crate::refusals;
 use crate::zmq_security::ZmqSecurity;
 
 /// Number of refused connections, by the port's tag.
@@ -71,7 +72,7 @@ impl Hub {
     /// Returns whether peers of a port must authenticate.
     fn has_credentials(&self, port: u16) -> bool {
         match port {
-            port::RESP | port::FEED => !self.server.access.default_needs_no_password(),
+            port::RESP | port::FEED | port::WEB => !self.server.access.default_needs_no_password(),
             port::ZMQ_PUBLISH | port::ZMQ_PULL | port::ZMQ_ROUTER => {
                 match &self.config.zmq_security {
                     ZmqSecurity::Null => self.server.access.requires_password(),
@@ -140,6 +141,9 @@ impl Hub {
                     let text = format!("success=0|error={}\n", denial(port));
                     out.buffer().extend_from_slice(text.as_bytes());
                 }
+                port::WEB => out
+                    .buffer()
+                    .extend_from_slice(&refusals::http("403 Forbidden", &denial(port))),
                 port::FEED => {
                     let refused = Refused {
                         reason: RefusalReason::DENIED,
@@ -170,6 +174,7 @@ fn name_of(port: u16) -> &'static str {
         port::ZMQ_ROUTER => "zmq-router",
         port::FEED => "feed",
         port::DATABENTO => "databento",
+        port::WEB => "web",
         _ => "admin",
     }
 }
@@ -177,7 +182,7 @@ fn name_of(port: u16) -> &'static str {
 /// Returns what to do so that a port serves other machines.
 fn remedy_of(port: u16) -> &'static str {
     match port {
-        port::RESP | port::FEED => "set a password for the default user (requirepass)",
+        port::RESP | port::FEED | port::WEB => "set a password for the default user (requirepass)",
         port::ZMQ_PUBLISH | port::ZMQ_PULL | port::ZMQ_ROUTER => {
             "set --zmq-mechanism plain or curve, or a password for the default user (requirepass)"
         }
@@ -208,7 +213,7 @@ const FEED_DENIED: &str = "NotAllowed: protected mode; set requirepass, or --pro
 /// Interval between two log lines about refusals at a port, in seconds.
 const LOG_INTERVAL_S: u64 = 10;
 /// All port tags are below this.
-const PORTS: usize = 10;
+const PORTS: usize = 12;
 
 #[cfg(test)]
 mod tests {
@@ -221,6 +226,7 @@ mod tests {
             port::ZMQ_PULL,
             port::FEED,
             port::DATABENTO,
+            port::WEB,
             port::ADMIN,
         ] {
             let text = denial(port);

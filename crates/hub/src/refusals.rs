@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering;
 
 use tidewire_feed::wire::{Control, PacketWriter, RefusalReason, RefusalText, Refused};
 
+use tidewire_web::http::Reply;
+
 use crate::hub::Hub;
 use crate::port;
 
@@ -32,8 +34,23 @@ pub(crate) fn refuse(hub: &Hub, port: u16) -> Vec<u8> {
             packet
         }
         port::DATABENTO => format!("success=0|error={TEXT}\n").into(),
+        port::WEB => http("503 Service Unavailable", TEXT),
         _ => zmtp(),
     }
+}
+
+/// Returns a response of HTTP with a text, after which the connection closes.
+pub(crate) fn http(status: &str, text: &str) -> Vec<u8> {
+    let body = format!("{text}\n");
+    let reply = Reply {
+        status,
+        content_type: "text/plain; charset=utf-8",
+        headers: "Cache-Control: no-store\r\n",
+        body: body.as_bytes(),
+    };
+    let mut out = Vec::new();
+    reply.write(true, false, &mut out);
+    out
 }
 
 /// Returns the greeting of a ZMTP 3.1 server, followed by an ERROR command.
@@ -73,10 +90,11 @@ mod tests {
             port::ZMQ_ROUTER,
             port::FEED,
             port::DATABENTO,
+            port::WEB,
         ] {
             assert!(says(&refuse(&hub, port)), "port {port}");
         }
-        assert_eq!(hub.server.rejected_clients.load(Ordering::Relaxed), 5);
+        assert_eq!(hub.server.rejected_clients.load(Ordering::Relaxed), 6);
         assert_eq!(hub.market.databento.refused.load(Ordering::Relaxed), 1);
         let greeting = zmtp();
         assert_eq!(greeting.len(), 64 + 2 + 7 + TEXT.len());

@@ -94,7 +94,7 @@ fn sections_are_shown_by_default_with_all_or_when_they_are_asked_for() {
         found.collect::<Vec<_>>().join(" ")
     };
     let default = "Server Clients Memory Persistence Stats TLS Threads Replication CPU Modules \
-                   Errorstats Cluster Keyspace Lanes Topics Feed Plant";
+                   Errorstats Cluster Keyspace Lanes Topics Web Feed Plant";
     assert_eq!(headings("INFO"), default);
     assert_eq!(headings("INFO default"), default);
     assert_eq!(headings("INFO plant DEBUG cpu"), "CPU Debug Plant");

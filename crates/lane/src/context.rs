@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -17,7 +17,7 @@ use crate::endpoint::{Listener, begin_connection};
 use crate::handshakes::Handshakes;
 use crate::leaving::Leaving;
 use crate::mailbox::Bell;
-use crate::network::SimulatedNetwork;
+use crate::network::{SimulatedNetwork, stream_pair};
 use crate::outbox::{Gate, Outbox};
 use crate::secure::Secure;
 use crate::sender::Sender;
@@ -462,6 +462,28 @@ impl Context {
         let mut connection = Connection::new(socket, port, true);
         connection.secure = Some(Box::new(secure));
         Ok(self.insert(connection)?)
+    }
+
+    /// Makes two connections of this lane that are joined: what is written to one is received on
+    /// the other. Both are open at once; neither [`crate::Application::accepted`] nor `connected`
+    /// is called.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn pair(&mut self, ports: [u16; 2]) -> std::io::Result<[ConnectionId; 2]> {
+        let (one, other) = stream_pair()?;
+        let most = one.as_raw_fd().max(other.as_raw_fd()) as u64;
+        if most >= self.descriptors_max {
+            return Err(rustix::io::Errno::MFILE.into());
+        }
+        let one = self.insert(Connection::new(one, ports[0], false))?;
+        match self.insert(Connection::new(other, ports[1], false)) {
+            Ok(other) => Ok([one, other]),
+            Err(error) => {
+                self.remove(one);
+                Err(error.into())
+            }
+        }
     }
 
     /// Returns why TLS has failed on the outgoing connection of which

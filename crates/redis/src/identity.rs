@@ -62,6 +62,11 @@ impl Identity {
         self.user.as_ref().map_or(b"", |user| user.name_bytes())
     }
 
+    /// Its user, once it has authenticated and while that exists.
+    pub fn user(&self) -> Option<&Arc<User>> {
+        self.user.as_ref().filter(|_| self.rules.is_some())
+    }
+
     /// What its user may do to keys by the rules that it has looked at; `None` if it
     /// has no user.
     pub fn key_rights(&self, verb: Verb) -> Option<KeyRights> {

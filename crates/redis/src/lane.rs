@@ -13,6 +13,7 @@ use tidewire_keyspace::{MountWriter, SHARDS, changes_told_here};
 use tidewire_lane::{CloseReason, ConnectionId, Context, Peer};
 use tracing::debug;
 
+use crate::access::User;
 use crate::activity::Part;
 use crate::attention::Obstacles;
 use crate::lane_waits::{LaneWait, WaitReason, set_in_turn};
@@ -87,6 +88,19 @@ impl RedisLane {
     /// A Redis client has connected.
     pub fn accepted(&mut self, context: &mut Context, id: ConnectionId, peer: &Peer) {
         self.sessions.accept(&self.server, context, id, peer);
+    }
+
+    /// Makes a connection that another session of this lane has opened for its peer a Redis client:
+    /// `address` and `local` of the peer, and the user that it is. It speaks RESP3.
+    pub fn accept_for(
+        &mut self,
+        context: &Context,
+        id: ConnectionId,
+        (address, local): (String, String),
+        user: Arc<User>,
+    ) {
+        self.sessions
+            .accept_for(&self.server, context, id, (address, local), user);
     }
 
     /// Takes the connections of other protocols that came during a client's long call: they are

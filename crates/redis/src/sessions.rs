@@ -1,9 +1,12 @@
 //! The Redis clients of one lane, and how they are served during another client's long call.
 
+use std::sync::Arc;
+
 use tidewire_fanout::Fanout;
 use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Peer};
 
 use crate::RESP_PORT;
+use crate::access::User;
 use crate::mail::RedisMail;
 use crate::parameters::MAXCLIENTS;
 use crate::replication::LaneReplicas;
@@ -137,6 +140,25 @@ impl Sessions {
         if let Some(user) = certified {
             session.become_user(server, user);
         }
+        self.insert(id, Box::new(session));
+    }
+
+    /// Another protocol's session has opened a connection for its peer, which is this user already.
+    pub(crate) fn accept_for(
+        &mut self,
+        server: &Server,
+        context: &Context,
+        id: ConnectionId,
+        (address, local): (String, String),
+        user: Arc<User>,
+    ) {
+        let (lane, unix_ns) = (context.lane(), context.unix_ns());
+        let clients = &server.clients;
+        let default = server.access.default_user().clone();
+        let client = clients.connect(lane, id, address, local, unix_ns, default);
+        let mut session = RespSession::new(server, id, client);
+        session.become_user(server, user);
+        session.speak_resp3();
         self.insert(id, Box::new(session));
     }
 

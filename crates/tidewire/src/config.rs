@@ -30,6 +30,7 @@ use crate::feed_login;
 use crate::options::{FeedSlow, IoUring, ServeOptions, YesNo, ZmqGone, ZmqMechanism};
 use crate::plant::{self, PlantTable};
 use crate::tls_ports::TlsPlace;
+use crate::web::{WebLines, WebPlace};
 
 /// The configuration of a hub.
 #[derive(Clone, Debug)]
@@ -49,6 +50,8 @@ pub(crate) struct Config {
     pub(crate) databento: Option<Endpoint>,
     /// Address of the HTTP endpoint with metrics, if there is one.
     pub(crate) admin: Option<Endpoint>,
+    /// Address of web pages, if they are served.
+    pub(crate) web: Option<WebPlace>,
     /// Addresses with TLS, of every port but that of Redis clients.
     pub(crate) tls_places: Vec<TlsPlace>,
     pub(crate) pin: bool,
@@ -99,6 +102,10 @@ struct File {
     feed_tls: Option<String>,
     databento_tls: Option<String>,
     admin_tls: Option<String>,
+    web: Option<String>,
+    web_tls: Option<String>,
+    web_origins: Option<Vec<String>>,
+    web_insecure: Option<bool>,
     protected_mode: Option<YesNo>,
     source: Vec<String>,
     source_user: Option<String>,
@@ -164,6 +171,7 @@ impl Config {
             &file.feed_tls,
             &file.databento_tls,
             &file.admin_tls,
+            &file.web_tls,
         ];
         let tls_places = options.tls_ports.places(texts, &place)?;
         let serves_databento =
@@ -238,6 +246,12 @@ impl Config {
         let cluster = cluster.map(|path| cluster_file::read(path)).transpose()?;
         let (cluster, quorum) = cluster.unzip();
         let connector = TlsConnector::default();
+        let web_lines = WebLines {
+            web: file.web.as_deref(),
+            origins: file.web_origins.as_ref(),
+            insecure: file.web_insecure,
+        };
+        let web = options.web.place(&web_lines, &place)?;
         let mut hub = HubConfig {
             redis: RedisConfig {
                 connector: connector.clone(),
@@ -271,6 +285,7 @@ impl Config {
                 .or(file.databento_user.clone()),
             zmq_security: zmq_security(&file, options)?,
             zmq_ws_origins: zmq_ws_origins(&file, options, &place)?.into(),
+            web: options.web.config(&web_lines, &place)?.into(),
             ..HubConfig::default()
         };
         if !options.live_prefix.is_empty() {
@@ -351,6 +366,7 @@ impl Config {
             feed: endpoint(&options.feed, "feed", file.feed.as_ref(), "127.0.0.1:9876")?,
             databento,
             admin,
+            web,
             tls_places,
             pin,
             record: options.record.clone().or(file.record),
@@ -370,6 +386,8 @@ impl Config {
         ];
         places.extend(self.databento.as_ref().map(|one| ("--databento", one)));
         places.extend(self.admin.as_ref().map(|one| ("--admin", one)));
+        let given = self.web.as_ref().filter(|one| !one.is_default);
+        places.extend(given.map(|one| ("--web", &one.endpoint)));
         let with_tls = self.tls_places.iter();
         places.extend(with_tls.map(|one| (one.option, &one.endpoint)));
         places.extend(self.resp_places.iter().filter_map(|place| match place {

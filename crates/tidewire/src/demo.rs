@@ -23,6 +23,7 @@ use crate::stop::Stop;
 use crate::table::{HubFigures, Watcher};
 use crate::target::Target;
 use crate::units::grouped;
+use crate::web::WebPlace;
 
 /// Runs the demo.
 pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
@@ -37,7 +38,7 @@ pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
         &config.zmq_router,
         &config.feed,
     ];
-    let lines = introduction(&addresses, wanted);
+    let lines = introduction(&addresses, wanted, config.web.as_ref());
     let tui = !options.no_tui && std::io::stdout().is_terminal();
     let feed = Feed::prepare(options, &mut config, &addresses)?;
     let server = Server::start(&config, listeners)?;
@@ -172,7 +173,11 @@ impl Feed {
 }
 
 /// Returns the addresses, and the commands to type in another terminal.
-fn introduction(addresses: &Addresses, wanted: [&Endpoint; 5]) -> Vec<String> {
+fn introduction(
+    addresses: &Addresses,
+    wanted: [&Endpoint; 5],
+    web: Option<&WebPlace>,
+) -> Vec<String> {
     let stands = [
         &addresses.resp,
         &addresses.zmq_pub,
@@ -188,9 +193,15 @@ fn introduction(addresses: &Addresses, wanted: [&Endpoint; 5]) -> Vec<String> {
         "native feed",
     ];
     let mut lines = vec!["tidewire demo: a hub, and a simulated exchange that feeds it".to_owned()];
+    if let Some(place) = &addresses.web {
+        let wanted = web.map(|place| &place.endpoint);
+        let moved = wanted.filter(|wanted| wanted != &place && !is_any_port(wanted));
+        let moved = moved.map(|wanted| format!("   ({wanted} is taken)"));
+        let moved = moved.unwrap_or_default();
+        lines.push(format!("  open in a browser: http://{place}/{moved}"));
+    }
     for ((name, stands), wanted) in names.iter().zip(stands).zip(wanted) {
-        let free_one_wanted = wanted.tcp().is_some_and(|address| address.port() == 0);
-        let moved = match stands == wanted || free_one_wanted {
+        let moved = match stands == wanted || is_any_port(wanted) {
             true => String::new(),
             false => format!("   ({wanted} is taken)"),
         };
@@ -201,6 +212,11 @@ fn introduction(addresses: &Addresses, wanted: [&Endpoint; 5]) -> Vec<String> {
     lines.push(format!("  redis-cli -p {port} HGETALL md:RELIANCE"));
     lines.push(format!("  redis-cli -p {port} SUBSCRIBE md:RELIANCE"));
     lines
+}
+
+/// Returns whether the system chooses the port.
+fn is_any_port(endpoint: &Endpoint) -> bool {
+    endpoint.tcp().is_some_and(|address| address.port() == 0)
 }
 
 fn show_lines(

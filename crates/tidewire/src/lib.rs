@@ -48,6 +48,7 @@ mod tls_ports;
 #[doc(hidden)]
 pub mod units;
 mod watch;
+mod web;
 
 use crate::failure::Failure;
 use crate::log::{LogOptions, LogPlan};

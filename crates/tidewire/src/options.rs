@@ -23,6 +23,7 @@ use crate::target::{Place, TlsArguments};
 use crate::tls_ports::TlsPorts;
 use crate::units::{parse_count, parse_duration, whole};
 use crate::watch::SortColumn;
+use crate::web::WebArguments;
 
 /// A real-time data hub: the latest value of every topic, and its stream of updates, over Redis,
 /// ZeroMQ and a native feed.
@@ -186,6 +187,9 @@ pub(crate) struct ServeOptions {
     /// The user that Databento's clients are: they read what it may GET [default: everything].
     #[arg(long, value_name = "NAME", env = "TIDEWIRE_DATABENTO_USER")]
     pub(crate) databento_user: Option<String>,
+    /// Options of the web port.
+    #[command(flatten)]
+    pub(crate) web: WebArguments,
     /// Metrics for Prometheus over HTTP, at /metrics [default: none].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_ADMIN")]
     pub(crate) admin: Option<Endpoint>,

@@ -30,6 +30,7 @@ pub struct Listeners {
     zmq_router: Listener,
     feed: Listener,
     databento: Option<Listener>,
+    web: Option<Listener>,
     /// Those with TLS, of every port but that of Redis clients, with their names.
     with_tls: Vec<(&'static str, Listener)>,
     admin: Option<Admin>,
@@ -43,6 +44,7 @@ pub struct Addresses {
     pub zmq_pull: Endpoint,
     pub zmq_router: Endpoint,
     pub feed: Endpoint,
+    pub web: Option<Endpoint>,
 }
 
 impl Listeners {
@@ -65,6 +67,7 @@ impl Listeners {
         config: &Config,
         bind: impl Fn(&Endpoint, u16) -> Result<Listener, ListenError>,
     ) -> Result<Self, Failure> {
+        let web = bind_web(config, &bind)?;
         let bind = |endpoint, port, option: &str| {
             bind(endpoint, port).map_err(|error| Failure::usage(format!("{option}: {error}")))
         };
@@ -116,6 +119,7 @@ impl Listeners {
                 .as_ref()
                 .map(|endpoint| bind(endpoint, port::DATABENTO, "--databento"))
                 .transpose()?,
+            web,
             with_tls,
             admin: Admin::bind(config)?,
         })
@@ -134,6 +138,7 @@ impl Listeners {
             one("feed", &self.feed),
         ]);
         places.extend(self.databento.iter().map(|each| one("databento", each)));
+        places.extend(self.web.iter().map(|each| one("web", each)));
         places.extend(self.with_tls.iter().map(|(name, each)| one(name, each)));
         places.extend(self.admin.iter().flat_map(Admin::places));
         places
@@ -146,7 +151,30 @@ impl Listeners {
             zmq_pull: self.zmq_pull.endpoint().clone(),
             zmq_router: self.zmq_router.endpoint().clone(),
             feed: self.feed.endpoint().clone(),
+            web: self.web.as_ref().map(|web| web.endpoint().clone()),
         }
+    }
+}
+
+/// Listens for web pages, if they are served. If the default address is in use, they are not.
+fn bind_web(
+    config: &Config,
+    bind: &impl Fn(&Endpoint, u16) -> Result<Listener, ListenError>,
+) -> Result<Option<Listener>, Failure> {
+    let Some(place) = &config.web else {
+        return Ok(None);
+    };
+    match bind(&place.endpoint, port::WEB) {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if place.is_default && error.is_in_use() => {
+            tracing::warn!(
+                "no web pages: {} is in use; choose an address with --web, or turn them off with \
+                 --web off",
+                place.endpoint
+            );
+            Ok(None)
+        }
+        Err(error) => Err(Failure::usage(format!("--web: {error}"))),
     }
 }
 
@@ -187,6 +215,7 @@ impl Server {
             zmq_router: d,
             feed: e,
             databento,
+            web,
             with_tls,
             admin,
         } = listeners;
@@ -197,7 +226,7 @@ impl Server {
         };
         let with_tls = with_tls.into_iter().map(|(_, listener)| listener);
         let listeners = a.into_iter().chain([b, c, d, e]).chain(databento);
-        let listeners: Vec<_> = listeners.chain(with_tls).collect();
+        let listeners: Vec<_> = listeners.chain(web).chain(with_tls).collect();
         let hub = make_hub(config.hub.clone(), &listeners)?;
         // Before the lanes: when a client can connect, every port is open, and the recording misses
         // no message.

@@ -29,6 +29,9 @@ pub(crate) struct TlsPorts {
     /// Databento's live clients with TLS; needs --databento-key [default: none].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_DATABENTO_TLS")]
     pub(crate) databento_tls: Option<Endpoint>,
+    /// Web pages over HTTPS, with their stream by wss:// [default: none].
+    #[arg(long, value_name = "ADDR", env = "TIDEWIRE_WEB_TLS")]
+    pub(crate) web_tls: Option<Endpoint>,
     /// Metrics for Prometheus over HTTPS [default: none].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_ADMIN_TLS")]
     pub(crate) admin_tls: Option<Endpoint>,
@@ -68,6 +71,7 @@ impl TlsPorts {
             &self.feed_tls,
             &self.databento_tls,
             &self.admin_tls,
+            &self.web_tls,
         ];
         let mut places = Vec::new();
         for ((given, text), (option, port)) in given.into_iter().zip(texts).zip(PORTS) {
@@ -102,13 +106,14 @@ fn parse_zmq(text: &str) -> Result<Endpoint, EndpointError> {
 }
 
 /// The options and their ports.
-const PORTS: [(&str, u16); 6] = [
+const PORTS: [(&str, u16); 7] = [
     ("--zmq-pub-tls", port::ZMQ_PUBLISH),
     ("--zmq-pull-tls", port::ZMQ_PULL),
     ("--zmq-router-tls", port::ZMQ_ROUTER),
     ("--feed-tls", port::FEED),
     ("--databento-tls", port::DATABENTO),
     ("--admin-tls", port::ADMIN),
+    ("--web-tls", port::WEB),
 ];
 
 #[cfg(test)]
@@ -129,6 +134,7 @@ mod tests {
             text("127.0.0.1:7003"),
             None,
             text("127.0.0.1:7004"),
+            text("127.0.0.1:7005"),
         ];
         let texts = texts.each_ref();
         let places = ports.places(texts, &FilePlace::default()).unwrap();
@@ -140,10 +146,19 @@ mod tests {
             ("zmq-pub-tls", "127.0.0.1:7002", port::ZMQ_PUBLISH),
             ("feed-tls", "127.0.0.1:7001", port::FEED),
             ("admin-tls", "127.0.0.1:7004", port::ADMIN),
+            ("web-tls", "127.0.0.1:7005", port::WEB),
         ];
         let expected = expected.map(|(name, endpoint, port)| (name, endpoint.to_owned(), port));
         assert_eq!(shown, expected);
-        let wrong = [&None, &None, &None, &None, &None, &text("https://hub:1")];
+        let wrong = [
+            &None,
+            &None,
+            &None,
+            &None,
+            &None,
+            &text("https://hub:1"),
+            &None,
+        ];
         let error = ports.places(wrong, &FilePlace::default()).unwrap_err();
         let error = error.to_string();
         assert!(

@@ -1,8 +1,9 @@
 //! Entry points for fuzzers, also called by the tests over the corpus. None may panic.
 
-use crate::http::{HEAD_BYTES_MAX, Parsed, gather_head, is_whole, parse_request, split_head};
+use crate::http::{self, HEAD_BYTES_MAX, Parsed, gather_head, is_whole, parse_request, split_head};
 use crate::websocket::{
-    FrameHead, accept_of, is_response, may_become_request, may_become_response, response_to,
+    FrameHead, Receiver, accept_of, accept_upgrade, is_response, may_become_request,
+    may_become_response, response_to,
 };
 
 /// Parses the bytes as an upgrade request and as an upgrade response, whole and in pieces.
@@ -45,6 +46,23 @@ pub fn fuzz_web_request(data: &[u8]) {
     for end in (0..data.len()).step_by(data.len() / 16 + 1) {
         let part = parse_request(&data[..end]);
         assert!(part == Parsed::Incomplete || part == whole);
+    }
+}
+
+/// Reads the bytes as requests that follow each other, and as messages of a client. A prefix must
+/// give the same result as the whole, or none.
+pub fn fuzz_web_server(data: &[u8]) {
+    let mut rest = data;
+    while let http::Read::Request(request) = http::read(rest) {
+        assert!(request.size_bytes <= rest.len() && request.size_bytes > 0);
+        let _ = accept_upgrade(request.head, &["a", "b"]);
+        let before = http::read(&rest[..request.size_bytes - 1]);
+        assert!(matches!(before, http::Read::Incomplete));
+        rest = &rest[request.size_bytes..];
+    }
+    let (mut receiver, mut rest) = (Receiver::new(1_000), data);
+    while let Ok(Some((count, _))) = receiver.receive(rest) {
+        rest = &rest[count..];
     }
 }
 

@@ -7,3 +7,6 @@ pub use head::{
 
 mod request;
 pub use request::{LINE_BYTES_MAX, Parsed, Status, parse_request, response};
+
+mod server;
+pub use server::{BODY_BYTES_MAX, Method, Read, Refusal, Reply, Request, read};

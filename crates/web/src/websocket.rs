@@ -9,5 +9,10 @@ pub use frame::{CONTROL_BYTES_MAX, FrameHead, MalformedFrame, Opcode, mask};
 mod origin;
 pub use origin::{InvalidOrigin, Origins};
 
+mod receiver;
+pub use receiver::{CloseCode, Message, Receiver, write_close, write_message};
+
 mod upgrade;
-pub use upgrade::{is_response, may_become_request, may_become_response, request, response_to};
+pub use upgrade::{
+    accept_upgrade, is_response, may_become_request, may_become_response, request, response_to,
+};

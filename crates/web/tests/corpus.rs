@@ -3,7 +3,7 @@
 #[path = "../../../fuzz/run_corpus.rs"]
 mod run_corpus;
 
-use tidewire_web::fuzzing::{fuzz_web_frames, fuzz_web_request, fuzz_web_upgrade};
+use tidewire_web::fuzzing::{fuzz_web_frames, fuzz_web_request, fuzz_web_server, fuzz_web_upgrade};
 
 #[test]
 fn no_upgrade_panics() {
@@ -13,6 +13,11 @@ fn no_upgrade_panics() {
 #[test]
 fn no_frame_panics() {
     assert!(run_corpus::run("web_frames", fuzz_web_frames) >= 8);
+}
+
+#[test]
+fn no_server_panics() {
+    assert!(run_corpus::run("web_server", fuzz_web_server) >= 4);
 }
 
 #[test]

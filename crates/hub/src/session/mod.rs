@@ -1,8 +1,10 @@
 //! Sessions of all protocols except Redis's.
 
 pub(crate) mod feed_user;
+pub(crate) mod web;
 pub(crate) mod zmq;
 
+use tidewire_lane::ConnectionId;
 use tidewire_market::{DatabentoSession, FeedSession};
 
 /// A connection's protocol state.
@@ -14,6 +16,10 @@ pub(crate) enum Session {
     Feed(Box<FeedSession>),
     /// A client of the Databento gateway.
     Databento(Box<DatabentoSession>),
+    /// A client of the web port.
+    Web(Box<web::WebSession>),
+    /// Our end of the connection between a page's session and its Redis session: the page.
+    WebCalls(ConnectionId),
     /// A connection to a native feed that the hub reads: the source with this number.
     Source(usize),
     /// The connection to the plant.
@@ -25,7 +31,7 @@ impl Session {
     pub(crate) fn is_timed(&self) -> bool {
         matches!(
             self,
-            Session::Zmq(_) | Session::Feed(_) | Session::Databento(_)
+            Session::Zmq(_) | Session::Feed(_) | Session::Databento(_) | Session::Web(_)
         )
     }
 }

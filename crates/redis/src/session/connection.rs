@@ -6,10 +6,18 @@ use tidewire_lane::CloseReason;
 use tidewire_resp::{Protocol, Writer};
 
 use super::client::set_name;
-use super::{Call, ReplyMode, State};
+use super::{Call, ReplyMode, RespSession, State};
 use crate::REDIS_VERSION;
 use crate::attention::Obstacles;
 use crate::tracked_clients::ON;
+
+impl RespSession {
+    /// The client speaks RESP3 from the beginning.
+    pub(crate) fn speak_resp3(&mut self) {
+        self.state.protocol = Protocol::Resp3;
+        self.state.client.protocol.store(3, Ordering::Relaxed);
+    }
+}
 
 impl State {
     pub(super) fn ping(&self, call: &mut Call<'_>) {

@@ -57,6 +57,38 @@ pub fn response_to(head: &[u8], protocol: &str) -> Option<String> {
     ))
 }
 
+/// Returns a server's response to a request for any path: it chooses the first of `protocols` that
+/// the client offers, or none if the client offers none at all; `None` if this is no request for
+/// WebSocket, or offers only others. Returns the position of the protocol too.
+pub fn accept_upgrade(head: &[u8], protocols: &[&str]) -> Option<(String, Option<usize>)> {
+    let (first, headers) = split_head(head)?;
+    let is_get = first.starts_with("GET ") && first.ends_with(" HTTP/1.1");
+    let mut keys = headers.values("Sec-WebSocket-Key");
+    let (key, other) = (keys.next()?, keys.next());
+    let is_key = key.len() == KEY_CHARACTERS && key.ends_with("==");
+    let version_fits = headers.values("Sec-WebSocket-Version").eq(["13"]);
+    if !is_get || !is_key || other.is_some() || !version_fits || !upgrades(headers) {
+        return None;
+    }
+    let mut offers = headers.elements("Sec-WebSocket-Protocol").peekable();
+    let chosen = match offers.peek() {
+        None => None,
+        Some(_) => Some(offers.find_map(|offer| protocols.iter().position(|one| *one == offer))?),
+    };
+    let accept = accept_of(key.as_bytes());
+    let mut response = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {accept}\r\n"
+    );
+    if let Some(chosen) = chosen {
+        response.push_str("Sec-WebSocket-Protocol: ");
+        response.push_str(protocols[chosen]);
+        response.push_str("\r\n");
+    }
+    response.push_str("\r\n");
+    Some((response, chosen))
+}
+
 /// Returns whether a server's response upgrades to this subprotocol, and proves it with `accept`,
 /// the [`accept_of`] the request's key.
 pub fn is_response(head: &[u8], accept: &str, protocol: &str) -> bool {
@@ -78,6 +110,8 @@ fn upgrades(headers: Headers<'_>) -> bool {
         && connection.any(|element| element.eq_ignore_ascii_case("upgrade"))
 }
 
+/// Length of a key: 16 octets in Base64.
+const KEY_CHARACTERS: usize = 24;
 /// The beginning of every upgrade response.
 const SWITCHES: &str = "HTTP/1.1 101";
 
@@ -114,6 +148,28 @@ mod tests {
             assert!(may_become_response(&response.as_bytes()[..end]));
         }
         assert!(!may_become_request(b"POST") && !may_become_response(b"HTTP/1.1 4"));
+    }
+
+    #[test]
+    fn a_server_chooses_a_protocol_it_knows() {
+        let known = ["a.1", "b.1"];
+        let of = |protocol: &str| request("host", "/stream", protocol, KEY).unwrap();
+        let chosen = |text: &str| accept_upgrade(text.as_bytes(), &known).map(|(_, one)| one);
+        assert_eq!(chosen(&of("b.1")), Some(Some(1)));
+        assert_eq!(chosen(&of("c, b.1, a.1")), Some(Some(1)));
+        assert_eq!(chosen(&of("c")), None);
+        let none = of("c").replace("Sec-WebSocket-Protocol: c\r\n", "");
+        assert_eq!(chosen(&none), Some(None));
+        for (now, instead) in [
+            ("GET", "POST"),
+            ("HTTP/1.1", "HTTP/1.0"),
+            ("Upgrade: websocket", "Upgrade: h2c"),
+            ("Connection: Upgrade", "Connection: close"),
+            ("Version: 13", "Version: 8"),
+            (KEY, "c2hvcnQ="),
+        ] {
+            assert_eq!(chosen(&none.replace(now, instead)), None, "{instead}");
+        }
     }
 
     #[test]

@@ -1,0 +1,240 @@
+//! One page: its subscriptions, and what it has been told of each topic.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+
+use crate::json::write_text;
+use crate::row::{Row, Shape};
+use crate::table::Glob;
+
+/// Maximum subscriptions and views of one page.
+pub const SUBSCRIPTIONS_MAX: usize = 256;
+/// Maximum topics of one page.
+pub const TOPICS_MAX: usize = 1_000_000;
+
+/// The page has its maximum of subscriptions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// The topics and fields that a subscription asks for, and how often.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    names: HashSet<Box<[u8]>, RandomState>,
+    patterns: Vec<Box<[u8]>>,
+    /// Each as a JSON string with quotation marks; `None` for all.
+    fields: Option<Vec<Box<[u8]>>>,
+    interval_ns: u64,
+}
+
+impl Selection {
+    /// Selects topics by names and glob patterns. `fields` are names; `None` selects all. `hz` is
+    /// the maximum number of batches per second.
+    pub fn new<'t>(
+        topics: impl IntoIterator<Item = &'t [u8]>,
+        fields: Option<&[Vec<u8>]>,
+        hz: f64,
+    ) -> Self {
+        let quoted = |name: &Vec<u8>| {
+            let mut text = Vec::with_capacity(name.len() + 2);
+            write_text(&mut text, name);
+            text.into_boxed_slice()
+        };
+        let mut selection = Selection {
+            fields: fields.map(|fields| fields.iter().map(quoted).collect()),
+            interval_ns: (1e9 / hz.clamp(HZ_MIN, HZ_MAX)) as u64,
+            ..Selection::default()
+        };
+        for topic in topics {
+            match is_pattern(topic) {
+                true => selection.patterns.push(topic.into()),
+                false => {
+                    selection.names.insert(topic.into());
+                }
+            }
+        }
+        selection
+    }
+
+    /// Returns the time between two batches.
+    pub fn interval_ns(&self) -> u64 {
+        self.interval_ns
+    }
+
+    /// Returns the names that it asks for.
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.names.iter().map(|name| &**name)
+    }
+
+    /// Returns its glob patterns.
+    pub fn patterns(&self) -> impl Iterator<Item = &[u8]> {
+        self.patterns.iter().map(|pattern| &**pattern)
+    }
+
+    pub(crate) fn matches(&self, name: &[u8], glob: Glob) -> bool {
+        self.names.contains(name) || self.patterns.iter().any(|pattern| glob(pattern, name))
+    }
+}
+
+/// Returns whether a text is a glob pattern, not one name.
+fn is_pattern(text: &[u8]) -> bool {
+    text.iter().any(|byte| b"*?[\\".contains(byte))
+}
+
+/// A page.
+#[derive(Debug, Default)]
+pub(crate) struct Follower {
+    pub(crate) members: HashMap<u32, Member, RandomState>,
+    pub(crate) subs: Vec<Sub>,
+    numbers: u32,
+}
+
+/// A topic of a page.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Member {
+    /// How the page's messages name it; 0 before the first.
+    pub(crate) number: u32,
+}
+
+/// A subscription of a page.
+#[derive(Debug)]
+pub(crate) struct Sub {
+    pub(crate) number: u64,
+    pub(crate) selection: Selection,
+    pub(crate) rows: HashMap<u32, Told, RandomState>,
+    /// Rows with changes that the page was not told, each once.
+    pub(crate) dirty: VecDeque<u32>,
+    /// Whether its first values have not all been written.
+    pub(crate) is_snapping: bool,
+    /// Whether rows are written when they are asked for, and not in batches.
+    pub(crate) is_view: bool,
+    /// Rows of the page that are yet to be compared with the selection.
+    pub(crate) adopting: Vec<u32>,
+    /// Whether the page has asked for the next batch.
+    pub(crate) wants: bool,
+    /// Whether a list of the table names it.
+    pub(crate) is_queued: bool,
+    /// When the last batch was written, monotonic ns.
+    pub(crate) written_ns: u64,
+    columns: HashMap<u64, Box<[u32]>, RandomState>,
+}
+
+/// What a page knows of a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told {
+    /// The last change that it knows; 0 if it has no value.
+    pub(crate) seen: u64,
+    pub(crate) is_dirty: bool,
+}
+
+impl Sub {
+    pub(crate) fn new(number: u64, selection: Selection, is_view: bool) -> Self {
+        Self {
+            is_view,
+            number,
+            selection,
+            rows: HashMap::default(),
+            dirty: VecDeque::new(),
+            is_snapping: !is_view,
+            adopting: Vec::new(),
+            wants: false,
+            is_queued: false,
+            written_ns: 0,
+            columns: HashMap::default(),
+        }
+    }
+
+    /// Returns when the next batch may be written.
+    pub(crate) fn due_ns(&self) -> u64 {
+        self.written_ns.saturating_add(self.selection.interval_ns)
+    }
+
+    /// Returns whether a batch can be written, apart from its time.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.wants && !self.is_view && !self.is_snapping && !self.dirty.is_empty()
+    }
+
+    /// Notes a change of a row that it has, and returns whether the page knows of all earlier ones.
+    #[inline]
+    pub(crate) fn mark(&mut self, row: u32) -> Option<bool> {
+        let told = self.rows.get_mut(&row)?;
+        let is_first = !std::mem::replace(&mut told.is_dirty, true);
+        if is_first {
+            self.dirty.push_back(row);
+        }
+        Some(is_first)
+    }
+
+    /// Adds a row, all of which is news.
+    pub(crate) fn admit(&mut self, row: u32) {
+        let told = Told {
+            seen: 0,
+            is_dirty: true,
+        };
+        if self.rows.insert(row, told).is_none() {
+            self.dirty.push_back(row);
+        }
+    }
+
+    /// Returns the positions of the selected fields in rows of this form; `None` for all.
+    pub(crate) fn columns(&mut self, shape: &Arc<Shape>) -> Option<&[u32]> {
+        let wanted = self.selection.fields.as_ref()?;
+        if self.columns.len() > SHAPES_MAX {
+            self.columns.clear();
+        }
+        let columns = self.columns.entry(shape.number).or_insert_with(|| {
+            let names = shape.names.iter().enumerate();
+            let selected = names.filter(|(_, name)| wanted.contains(name));
+            selected.map(|(at, _)| at as u32).collect()
+        });
+        Some(columns)
+    }
+
+    /// Returns whether a field is selected.
+    pub(crate) fn selects(&self, name: &[u8]) -> bool {
+        let fields = self.selection.fields.as_ref();
+        fields.is_none_or(|fields| fields.iter().any(|field| **field == *name))
+    }
+}
+
+impl Follower {
+    pub(crate) fn sub(&mut self, number: u64) -> Option<&mut Sub> {
+        self.subs.iter_mut().find(|sub| sub.number == number)
+    }
+
+    /// Returns the number of a topic in this page's messages, and whether its name has not been
+    /// sent.
+    pub(crate) fn number_of(&mut self, row: u32) -> (u32, bool) {
+        let member = self.members.entry(row).or_default();
+        let is_new = member.number == 0;
+        if is_new {
+            self.numbers += 1;
+            member.number = self.numbers;
+        }
+        (member.number, is_new)
+    }
+
+    /// Adds a row to each subscription that selects it. Returns whether any does.
+    pub(crate) fn admit(&mut self, id: u32, row: &Row, glob: Glob) -> bool {
+        if self.members.len() >= TOPICS_MAX || self.members.contains_key(&id) {
+            return false;
+        }
+        let mut is_member = false;
+        for sub in &mut self.subs {
+            if sub.selection.matches(&row.name, glob) {
+                sub.admit(id);
+                is_member = true;
+            }
+        }
+        if is_member {
+            self.members.insert(id, Member::default());
+        }
+        is_member
+    }
+}
+
+const HZ_MIN: f64 = 0.01;
+const HZ_MAX: f64 = 1000.0;
+/// Forms of rows whose selected fields a subscription remembers.
+const SHAPES_MAX: usize = 256;

@@ -1,0 +1,258 @@
+//! What a page is told, message by message.
+
+use super::*;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn table() -> Table {
+    Table::new(|pattern, name| name.starts_with(&pattern[..pattern.len() - 1]))
+}
+
+fn subscribe(table: &mut Table, page: usize, number: u64, topics: &[&str]) {
+    let topics = topics.iter().map(|topic| topic.as_bytes());
+    table
+        .subscribe(page, number, Selection::new(topics, None, 10.0))
+        .unwrap();
+}
+
+fn publish(table: &mut Table, pages: &[usize], name: &str, payload: &str) {
+    let row = table.update(name.as_bytes(), Version::default(), payload.as_bytes());
+    pages.iter().for_each(|page| table.mark(*page, row));
+}
+
+fn snapshot(table: &mut Table, place: Place) -> String {
+    let mut out = Vec::new();
+    table.write_snapshot(place, true, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+/// What is due at a time.
+fn due(table: &mut Table, now_ns: u64) -> Vec<String> {
+    table.collect_due(now_ns);
+    let mut batches = Vec::new();
+    while let Some(place) = table.take_ready() {
+        let mut out = Vec::new();
+        if table.write_batch(place, now_ns, &mut out) == 0 {
+            break;
+        }
+        batches.push(String::from_utf8(out).unwrap());
+    }
+    batches
+}
+
+#[test]
+fn a_page_gets_the_first_values_and_then_what_has_changed() {
+    let mut table = table();
+    subscribe(&mut table, 0, 1, &["md:*"]);
+    publish(&mut table, &[0], "md:A", r#"{"bid":1,"ask":2}"#);
+    publish(&mut table, &[0], "md:B", r#"{"bid":3}"#);
+    let first =
+        r#"{"snap":1,"as_of":2,"rows":[[1,"md:A",{"bid":1,"ask":2}],[2,"md:B",{"bid":3}]]}"#;
+    assert_eq!(snapshot(&mut table, (0, 1)), first);
+    assert!(table.next((0, 1)));
+    assert!(due(&mut table, SECOND_NS).is_empty(), "nothing has changed");
+    for bid in [4, 5, 6] {
+        publish(
+            &mut table,
+            &[0],
+            "md:A",
+            &format!(r#"{{"bid":{bid},"ask":2}}"#),
+        );
+    }
+    let batch = r#"{"batch":1,"rows":[[1,{"bid":6}]]}"#;
+    assert_eq!(due(&mut table, SECOND_NS), [batch]);
+    publish(&mut table, &[0], "md:A", r#"{"bid":7,"ask":2}"#);
+    assert!(
+        due(&mut table, 2 * SECOND_NS).is_empty(),
+        "the page has not asked"
+    );
+}
+
+#[test]
+fn batches_keep_their_distance() {
+    let mut table = table();
+    subscribe(&mut table, 0, 1, &["md:*"]);
+    publish(&mut table, &[0], "md:A", r#"{"bid":1}"#);
+    snapshot(&mut table, (0, 1));
+    table.next((0, 1));
+    publish(&mut table, &[0], "md:A", r#"{"bid":2}"#);
+    assert_eq!(due(&mut table, SECOND_NS).len(), 1);
+    table.next((0, 1));
+    publish(&mut table, &[0], "md:A", r#"{"bid":3}"#);
+    let tenth_ns = SECOND_NS / 10;
+    assert_eq!(table.collect_due(SECOND_NS + 1), Some(SECOND_NS + tenth_ns));
+    assert!(due(&mut table, SECOND_NS + tenth_ns - 1).is_empty());
+    assert_eq!(due(&mut table, SECOND_NS + tenth_ns).len(), 1);
+}
+
+#[test]
+fn a_topic_and_a_field_that_go_are_told_and_come_back_whole() {
+    let mut table = table();
+    subscribe(&mut table, 0, 1, &["live:a"]);
+    publish(&mut table, &[0], "live:a", r#"{"x":"1","y":"2"}"#);
+    snapshot(&mut table, (0, 1));
+    let step = |table: &mut Table, now_s| {
+        table.next((0, 1));
+        due(table, now_s * SECOND_NS).concat()
+    };
+    publish(&mut table, &[0], "live:a", r#"{"x":"1","z":"3"}"#);
+    assert_eq!(
+        step(&mut table, 1),
+        r#"{"batch":1,"rows":[[1,{"z":"3","y":null}]]}"#
+    );
+    let row = table.remove(b"live:a", Version::default());
+    table.mark(0, row);
+    assert_eq!(step(&mut table, 2), r#"{"batch":1,"rows":[[1,null]]}"#);
+    publish(&mut table, &[0], "live:a", "auto");
+    assert_eq!(
+        step(&mut table, 3),
+        r#"{"batch":1,"rows":[[1,{"value":"auto"}]]}"#
+    );
+    // Gone and back before the page has asked: it forgets what it knew.
+    let row = table.remove(b"live:a", Version::default());
+    table.mark(0, row);
+    publish(&mut table, &[0], "live:a", "22.5");
+    assert_eq!(step(&mut table, 4), r#"{"batch":1,"rows":[[1,null]]}"#);
+    assert_eq!(
+        step(&mut table, 5),
+        r#"{"batch":1,"rows":[[1,{"value":22.5}]]}"#
+    );
+}
+
+#[test]
+fn a_slow_page_costs_no_more_with_each_update() {
+    let mut table = table();
+    subscribe(&mut table, 0, 1, &["md:*"]);
+    for round in 0..1_000 {
+        for topic in 0..10 {
+            publish(
+                &mut table,
+                &[0],
+                &format!("md:{topic}"),
+                &format!(r#"{{"bid":{round}}}"#),
+            );
+        }
+    }
+    let sub = table.sub((0, 1)).unwrap();
+    assert_eq!((sub.dirty.len(), sub.rows.len()), (10, 10));
+    assert!(table.memory_bytes() < 10 * 400, "{}", table.memory_bytes());
+}
+
+#[test]
+fn selected_fields_alone_are_sent() {
+    let mut table = table();
+    let fields = [b"bid".to_vec(), b"other".to_vec()];
+    let selection = Selection::new([&b"md:*"[..]], Some(&fields), 10.0);
+    table.subscribe(0, 1, selection).unwrap();
+    publish(&mut table, &[0], "md:A", r#"{"bid":1,"ask":2}"#);
+    let first = r#"{"snap":1,"as_of":1,"rows":[[1,"md:A",{"bid":1}]]}"#;
+    assert_eq!(snapshot(&mut table, (0, 1)), first);
+    table.next((0, 1));
+    publish(&mut table, &[0], "md:A", r#"{"bid":1,"ask":3}"#);
+    assert!(due(&mut table, SECOND_NS).is_empty());
+    publish(&mut table, &[0], "md:A", r#"{"bid":2,"ask":3}"#);
+    assert_eq!(
+        due(&mut table, SECOND_NS),
+        [r#"{"batch":1,"rows":[[1,{"bid":2}]]}"#]
+    );
+}
+
+#[test]
+fn a_second_subscription_shares_numbers_and_gets_what_the_page_has_already() {
+    let mut table = table();
+    subscribe(&mut table, 0, 1, &["md:*"]);
+    publish(&mut table, &[0], "md:A", r#"{"bid":1}"#);
+    snapshot(&mut table, (0, 1));
+    subscribe(&mut table, 0, 2, &["md:A", "md:B"]);
+    table.sweep();
+    assert_eq!(
+        snapshot(&mut table, (0, 2)),
+        r#"{"snap":2,"as_of":1,"rows":[[1,{"bid":1}]]}"#
+    );
+    assert!(table.unsubscribe((0, 1)));
+    while table.sweep() {}
+    assert_eq!(table.len(), 1);
+    assert!(table.unsubscribe((0, 2)) && !table.unsubscribe((0, 2)));
+    while table.sweep() {}
+    assert!(table.is_empty(), "a topic without a page is forgotten");
+}
+
+#[test]
+fn an_older_state_of_a_topic_does_not_come_back() {
+    let mut table = table();
+    subscribe(&mut table, 0, 1, &["md:*"]);
+    let of = |source, number| Version { source, number };
+    table.update(b"md:A", of(1, 6), br#"{"bid":6}"#);
+    let row = table.update(b"md:A", of(1, 5), br#"{"bid":5}"#);
+    table.mark(0, row);
+    assert!(snapshot(&mut table, (0, 1)).contains(r#"{"bid":6}"#));
+    // Another source of the same name counts from its own beginning.
+    table.next((0, 1));
+    let row = table.update(b"md:A", of(2, 1), br#"{"bid":7}"#);
+    table.mark(0, row);
+    assert!(due(&mut table, SECOND_NS).concat().contains(r#"{"bid":7}"#));
+}
+
+#[test]
+fn a_page_that_leaves_takes_its_topics_with_it() {
+    let mut table = table();
+    for page in [0, 3] {
+        subscribe(&mut table, page, 1, &["md:*"]);
+    }
+    for topic in 0..10_000 {
+        publish(&mut table, &[0, 3], &format!("md:{topic}"), "{}");
+    }
+    table.leave(0);
+    while table.sweep() {}
+    assert_eq!(table.len(), 10_000);
+    table.leave(3);
+    assert!(table.sweep(), "not all at once");
+    while table.sweep() {}
+    assert!(table.is_empty());
+    publish(&mut table, &[3], "md:1", "{}");
+    table.sweep();
+    assert!(table.is_empty(), "no page follows it");
+}
+
+#[test]
+fn a_page_has_a_maximum_of_subscriptions() {
+    let mut table = table();
+    for number in 0..SUBSCRIPTIONS_MAX as u64 {
+        subscribe(&mut table, 0, number, &["a"]);
+    }
+    let selection = Selection::new([&b"a"[..]], None, 1.0);
+    assert_eq!(table.subscribe(0, 999, selection.clone()), Err(Full));
+    assert_eq!(table.subscribe(0, 7, selection), Ok(()));
+}
+
+#[test]
+fn rows_of_a_view_are_written_when_they_are_asked_for() {
+    let mut table = table();
+    let selection = Selection::new([&b"md:*"[..]], None, 10.0);
+    table.subscribe_view(0, 1, selection).unwrap();
+    publish(&mut table, &[0], "md:A", r#"{"bid":1}"#);
+    publish(&mut table, &[0], "md:B", r#"{"bid":2}"#);
+    assert!(!table.next((0, 9)) && table.next((0, 1)));
+    assert!(due(&mut table, SECOND_NS).is_empty() && table.snapping().is_empty());
+    let changed = table.take_changed((0, 1), 9);
+    assert_eq!(changed.len(), 2);
+    let [one, other] = changed[..] else {
+        unreachable!()
+    };
+    assert_eq!(table.row(other).unwrap().find(b"\"bid\""), Some(&b"2"[..]));
+    let view = |table: &mut Table, rows: &[RowId]| {
+        let (mut order, mut out) = (Vec::new(), Vec::new());
+        table.write_view((0, 1), rows, &mut order, &mut out);
+        (order, String::from_utf8(out).unwrap())
+    };
+    let first = r#"[1,"md:B",{"bid":2}]"#;
+    assert_eq!(view(&mut table, &[other]), (vec![1], first.to_owned()));
+    publish(&mut table, &[0], "md:B", r#"{"bid":3}"#);
+    assert_eq!(table.take_changed((0, 1), 9), [other]);
+    let both = r#"[2,"md:A",{"bid":1}],[1,{"bid":3}]"#;
+    assert_eq!(
+        view(&mut table, &[one, other]),
+        (vec![2, 1], both.to_owned())
+    );
+    assert_eq!(view(&mut table, &[one, other]), (vec![2, 1], String::new()));
+}

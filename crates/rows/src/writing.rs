@@ -1,0 +1,268 @@
+//! Messages with rows: snapshots and batches.
+
+use crate::follower::{Follower, Sub};
+use crate::row::Row;
+use crate::table::{Place, RowId, Snapshot, Table};
+
+/// What became of a row in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Nothing,
+    Written,
+    /// It is told to be gone, and comes again with the next message.
+    Again,
+}
+
+impl Table {
+    /// Writes the next part of a subscription's first values, up to a limit. `is_last` tells that
+    /// all of them are known. Nothing is written while few are known and more may come.
+    pub fn write_snapshot(&mut self, place: Place, is_last: bool, out: &mut Vec<u8>) -> Snapshot {
+        let as_of = self.clock;
+        let Some(sub) = self.sub(place) else {
+            return Snapshot::Nothing;
+        };
+        let is_last = is_last && sub.adopting.is_empty();
+        if !sub.is_snapping || !is_last && sub.dirty.len() < PART_ROWS {
+            return Snapshot::Nothing;
+        }
+        out.extend_from_slice(b"{\"snap\":");
+        write_number(out, place.1);
+        out.extend_from_slice(b",\"as_of\":");
+        write_number(out, as_of);
+        out.extend_from_slice(b",\"rows\":[");
+        self.write_rows(place, PART_ROWS, PART_BYTES, out);
+        let is_complete = is_last && self.sub(place).is_none_or(|sub| sub.dirty.is_empty());
+        if is_complete {
+            out.extend_from_slice(b"]}");
+            self.end_snapshot(place);
+            return Snapshot::Complete;
+        }
+        out.extend_from_slice(b"],\"more\":true}");
+        Snapshot::Part
+    }
+
+    /// Writes a batch of what has changed. Returns the number of rows; without any, nothing is
+    /// written, and the page still waits.
+    pub fn write_batch(&mut self, place: Place, now_ns: u64, out: &mut Vec<u8>) -> usize {
+        let start = out.len();
+        out.extend_from_slice(b"{\"batch\":");
+        write_number(out, place.1);
+        out.extend_from_slice(b",\"rows\":[");
+        let rows = self.write_rows(place, BATCH_ROWS, BATCH_BYTES, out);
+        if rows == 0 {
+            out.truncate(start);
+            // Only fields that the page did not ask for have changed.
+            self.wake(place);
+            return 0;
+        }
+        out.extend_from_slice(b"]}");
+        if let Some(sub) = self.sub(place) {
+            sub.wants = false;
+            sub.written_ns = now_ns;
+        }
+        rows
+    }
+
+    /// Takes up to `most` rows of a view that have changed or are new, each once.
+    pub fn take_changed(&mut self, place: Place, most: usize) -> Vec<RowId> {
+        let Some(sub) = self.sub(place) else {
+            return Vec::new();
+        };
+        let count = sub.dirty.len().min(most);
+        let changed: Vec<RowId> = sub.dirty.drain(..count).map(RowId).collect();
+        for row in &changed {
+            if let Some(told) = sub.rows.get_mut(&row.0) {
+                told.is_dirty = false;
+            }
+        }
+        changed
+    }
+
+    /// Returns a row.
+    pub fn row(&self, row: RowId) -> Option<&Row> {
+        self.rows.get(row.0 as usize)?.as_ref()
+    }
+
+    /// Writes what the page does not know of these rows of a view. Returns the number of rows
+    /// written, and appends the number of each row in the page's messages to `order`.
+    pub fn write_view(
+        &mut self,
+        (page, number): Place,
+        rows: &[RowId],
+        order: &mut Vec<u32>,
+        out: &mut Vec<u8>,
+    ) -> usize {
+        let Some(Some(follower)) = self.followers.get_mut(page) else {
+            return 0;
+        };
+        let Some(at) = follower.subs.iter().position(|sub| sub.number == number) else {
+            return 0;
+        };
+        let mut sub = follower.subs.swap_remove(at);
+        let mut written = 0;
+        for id in rows {
+            let Some(Some(row)) = self.rows.get(id.0 as usize) else {
+                continue;
+            };
+            let before = out.len();
+            if written > 0 {
+                out.push(b',');
+            }
+            let is_dirty = sub.rows.get(&id.0).is_some_and(|told| told.is_dirty);
+            match write_row(follower, &mut sub, id.0, row, self.clock, out) {
+                Step::Nothing => out.truncate(before),
+                Step::Written | Step::Again => written += 1,
+            }
+            if let Some(told) = sub.rows.get_mut(&id.0) {
+                // Its new value may change its place, of which the view is to be told.
+                told.is_dirty = is_dirty;
+            }
+            order.push(follower.number_of(id.0).0);
+        }
+        follower.subs.push(sub);
+        let last = follower.subs.len() - 1;
+        follower.subs.swap(at, last);
+        written
+    }
+
+    fn write_rows(
+        &mut self,
+        (page, number): Place,
+        rows_max: usize,
+        bytes_max: usize,
+        out: &mut Vec<u8>,
+    ) -> usize {
+        let Some(Some(follower)) = self.followers.get_mut(page) else {
+            return 0;
+        };
+        let Some(at) = follower.subs.iter().position(|sub| sub.number == number) else {
+            return 0;
+        };
+        // Out of the page meanwhile, whose numbers the rows need.
+        let mut sub = follower.subs.swap_remove(at);
+        let (start, mut rows, mut again) = (out.len(), 0, Vec::new());
+        let mut looked_at = 0;
+        while rows < rows_max
+            && looked_at < LOOKED_AT_MAX
+            && out.len() - start < bytes_max
+            && let Some(id) = sub.dirty.pop_front()
+        {
+            looked_at += 1;
+            let row = self.rows.get(id as usize).and_then(Option::as_ref);
+            let Some(row) = row else { continue };
+            let before = out.len();
+            if rows > 0 {
+                out.push(b',');
+            }
+            match write_row(follower, &mut sub, id, row, self.clock, out) {
+                Step::Nothing => out.truncate(before),
+                Step::Written => rows += 1,
+                Step::Again => {
+                    rows += 1;
+                    again.push(id);
+                }
+            }
+        }
+        for id in again {
+            sub.mark(id);
+        }
+        follower.subs.push(sub);
+        let last = follower.subs.len() - 1;
+        follower.subs.swap(at, last);
+        rows
+    }
+}
+
+fn write_row(
+    follower: &mut Follower,
+    sub: &mut Sub,
+    id: u32,
+    row: &Row,
+    clock: u64,
+    out: &mut Vec<u8>,
+) -> Step {
+    let Some(told) = sub.rows.get_mut(&id) else {
+        return Step::Nothing;
+    };
+    told.is_dirty = false;
+    let seen = told.seen;
+    let is_forgotten = row.exists && seen != 0 && row.forgotten > seen;
+    if !row.exists || is_forgotten {
+        told.seen = 0;
+        if seen == 0 {
+            return Step::Nothing;
+        }
+        let (number, _) = follower.number_of(id);
+        out.push(b'[');
+        write_number(out, number.into());
+        out.extend_from_slice(b",null]");
+        return match is_forgotten {
+            true => Step::Again,
+            false => Step::Written,
+        };
+    }
+    if seen >= row.changed {
+        return Step::Nothing;
+    }
+    told.seen = clock;
+    let start = out.len();
+    let (number, is_new) = follower.number_of(id);
+    out.push(b'[');
+    write_number(out, number.into());
+    if is_new {
+        out.push(b',');
+        crate::json::write_text(out, &row.name);
+    }
+    out.extend_from_slice(b",{");
+    let before = out.len();
+    match sub.columns(&row.shape) {
+        None => (0..row.fields.len()).for_each(|field| write_field(out, row, field, seen, before)),
+        Some(columns) => {
+            let columns = columns.iter().map(|at| *at as usize);
+            columns.for_each(|field| write_field(out, row, field, seen, before));
+        }
+    }
+    for (name, changed) in &row.removed {
+        if seen != 0 && *changed > seen && sub.selects(name) {
+            if out.len() > before {
+                out.push(b',');
+            }
+            out.extend_from_slice(name);
+            out.extend_from_slice(b":null");
+        }
+    }
+    if out.len() == before && seen != 0 {
+        out.truncate(start);
+        return Step::Nothing;
+    }
+    out.extend_from_slice(b"}]");
+    Step::Written
+}
+
+#[inline]
+fn write_field(out: &mut Vec<u8>, row: &Row, field: usize, seen: u64, before: usize) {
+    if row.fields[field].1 <= seen {
+        return;
+    }
+    if out.len() > before {
+        out.push(b',');
+    }
+    out.extend_from_slice(&row.shape.names[field]);
+    out.push(b':');
+    out.extend_from_slice(row.value(field));
+}
+
+pub(crate) fn write_number(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// Rows of a part of a snapshot.
+const PART_ROWS: usize = 1_000;
+/// Bytes after which a part of a snapshot ends.
+const PART_BYTES: usize = 256 << 10;
+/// Maximum rows of a batch; the next one has the others.
+const BATCH_ROWS: usize = 4_096;
+/// Bytes after which a batch ends.
+const BATCH_BYTES: usize = 512 << 10;
+/// Rows looked at for one message.
+const LOOKED_AT_MAX: usize = 8_192;
