@@ -4,6 +4,10 @@ import { h } from "./dom.js";
 
 const charts = new Set();
 
+// Steps of a scale of bytes, and the lines of a logarithmic scale.
+const POWERS = Array.from({ length: 50 }, (_, power) => 2 ** power);
+const decades = (_, splits) => splits.map((value) => (Number.isInteger(Number(Math.log10(value).toFixed(6))) ? value : null));
+
 /** Draws all charts again, in the colours of the theme. */
 export function themeChanged() {
   for (const chart of charts) chart.rebuild();
@@ -61,7 +65,7 @@ export class Chart {
   }
 
   #options(width) {
-    const { series, height, format, candles, zero, log } = this.#wish;
+    const { series, height, format, candles, zero, log, binary } = this.#wish;
     const axis = {
       stroke: colour("muted"), font: "11px system-ui, sans-serif", grid: { stroke: colour("line"), width: 1 },
       ticks: { show: false }, gap: 4,
@@ -75,19 +79,25 @@ export class Chart {
       scales: { x: { time: true }, y: log ? { distr: 3, log: 10 } : range },
       axes: [
         { ...axis, size: 24, space: 70, values: (_, times) => times.map(clock) },
-        { ...axis, size: 62, space: 30, values: (_, values) => values.map((value) => value === null ? "" : format(value)) },
+        { ...axis, size: 62, space: 30, ...(binary ? { incrs: POWERS } : {}), ...(log ? { filter: decades, grid: { ...axis.grid, filter: decades } } : {}), values: (_, values) => values.map((value) => value === null ? "" : format(value)) },
       ],
       series: [
-        { label: "Time", value: (_, seconds) => seconds === null ? "–" : clock(seconds) },
+        { label: "Time", value: (plot, seconds) => shown(plot, seconds, 0, clock) },
         ...series.map((one) => ({
           label: one.label, stroke: colour(one.colour), width: candles ? 0 : one.width ?? 1.5, dash: one.dash,
           points: { show: false }, paths: candles ? () => null : one.step ? globalThis.uPlot.paths.stepped({ align: 1 }) : undefined,
-          spanGaps: false, value: (_, value) => value === null || value === undefined ? "–" : format(value),
+          spanGaps: false, value: (plot, value, index) => shown(plot, value, index, format),
         })),
       ],
       hooks: candles ? { draw: [drawCandles] } : {},
     };
   }
+}
+
+// Under the pointer, else the newest.
+function shown(plot, value, index, format) {
+  const now = value ?? (plot.cursor.idx === null || plot.cursor.idx === undefined ? plot.data[index]?.at(-1) : null);
+  return now === null || now === undefined ? "–" : format(now);
 }
 
 function clock(seconds) {

@@ -20,7 +20,7 @@ export function short(value) {
       return (number / by).toFixed(2).slice(0, 5).replace(/\.?0*$/, "") + unit;
     }
   }
-  return Number.isInteger(number) ? grouped.format(number) : number.toFixed(1);
+  return Number.isInteger(number) || Math.abs(number) >= 100 ? grouped.format(number) : number.toFixed(1);
 }
 
 /** Prices keep the digits they have, but never fewer than two. */
@@ -100,6 +100,7 @@ export function line(value) {
 }
 
 const TIMES = new Set(["ts", "recv_ts", "start"]);
+const PRICES = new Set(["bid", "ask", "last", "open", "high", "low", "close", "prev_close", "vwap"]);
 const COUNTS = new Set(["volume", "seq", "trades", "bid_size", "ask_size", "last_size", "bid_orders", "ask_orders", "update", "late"]);
 
 /** A field of a topic, written as its name asks for. */
@@ -107,6 +108,7 @@ export function field(name, value) {
   if (value === "" || value === null || value === undefined) return NONE;
   if (TIMES.has(name)) return time(value);
   if (COUNTS.has(name)) return count(value);
+  if (PRICES.has(name)) return price(value);
   if (name === "change_pct") return change(value);
   if (name === "stale") return STALE[value] ?? String(value);
   return line(value);

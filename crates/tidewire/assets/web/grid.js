@@ -59,7 +59,7 @@ export class Grid {
   }
 
   #resized() {
-    const width = this.element.clientWidth;
+    const width = this.#scroller.clientWidth;
     if (width === 0) return;
     if (width !== this.#width) {
       this.#width = width;

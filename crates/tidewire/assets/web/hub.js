@@ -29,12 +29,14 @@ export class HubPanel {
   constructor(hub, pulse) {
     this.#pulse = pulse;
     this.#tiles = h("div.tiles");
-    [this.#lanes, this.#inputs, this.#persistence, this.#replication, this.#cluster, this.#threads] = Array.from({ length: 6 }, () => h("div"));
+    [this.#inputs, this.#persistence, this.#replication, this.#cluster] = Array.from({ length: 4 }, () => h("div"));
+    this.#lanes = h("div.lanes");
+    this.#threads = h("div.threads");
     this.#error = h("p.error", { role: "alert", hidden: true });
     this.#charts = {
       rates: new Chart({ label: "Messages and commands per second", height: 180, format: format.short, zero: true, series: [
         { label: "Applied", colour: "accent", width: 2 }, { label: "Delivered", colour: "up", dash: [6, 3] }, { label: "Commands", colour: "violet", dash: [2, 3] }] }),
-      memory: new Chart({ label: "Memory", height: 180, format: format.bytes, zero: true, series: [
+      memory: new Chart({ label: "Memory", height: 180, format: format.bytes, zero: true, binary: true, series: [
         { label: "Resident", colour: "accent", width: 2 }, { label: "Used", colour: "up", dash: [6, 3] }] }),
     };
     this.#cards = [new LatencyCard(hub, pulse), new ClientsCard(hub, pulse), new SlowLogCard(hub), new LogCard(hub)];
@@ -42,9 +44,10 @@ export class HubPanel {
     this.element = h("section.panel.hub", { "aria-label": "Hub" }, this.#error, this.#tiles,
       h("div.cards",
         card("Rates", h("span.muted", "per second"), this.#charts.rates.element), latency.element, card("Memory", null, this.#charts.memory.element),
-        card("Lanes", null, this.#lanes), card("Inputs and recovery", null, this.#inputs), clients.element,
+        card("Lanes", null, this.#lanes), card("Inputs and recovery", null, this.#inputs), card("Threads", h("span.muted", "share of one processor"), this.#threads),
+        clients.element,
         card("Replication", null, this.#replication), card("Persistence", null, this.#persistence), card("Cluster", null, this.#cluster),
-        card("Threads", h("span.muted", "share of one processor"), this.#threads), slow.element, log.element));
+        slow.element, log.element));
     pulse.onFailure((error) => {
       this.#error.hidden = false;
       this.#error.textContent = `${error.code}: this user may not read the figures of the hub (${error.message})`;
@@ -84,7 +87,7 @@ export class HubPanel {
       ["Commands / s", format.short(rates.total_commands_processed), `${format.short(info.total_commands_processed)} since start`],
       ["Latency p99", format.latency(info.feed_latency_p99_ns), `p50 ${format.latency(info.feed_latency_p50_ns)}`],
       ["Topics", format.count(info.market_topics), `${format.count(info.plant_tags ?? 0)} plant tags`],
-      ["Clients", format.count(info.connected_clients), `${format.count(info.pubsub_clients)} subscribe`],
+      ["Clients", format.count(info.connected_clients), `${format.count(info.pubsub_clients)} subscribing`],
       ["Memory", format.bytes(info.used_memory_rss), Number(info.maxmemory) > 0 ? `limit ${format.bytes(info.maxmemory)}` : "no limit"],
       ["Lost", format.count(lost), lost === 0 ? "✓ all recovered" : "✕ see the log", lost === 0 ? "" : "bad"],
       ["Up", format.duration(info.uptime_in_seconds), `version ${info.tidewire_version ?? ""}`],
@@ -96,9 +99,9 @@ export class HubPanel {
 function laneTable(lanes) {
   const rows = lanes.map((lane) => {
     const meter = h("meter", { min: 0, max: 100, low: 60, high: 85, optimum: 0, value: lane.busy ?? 0, "aria-label": `Lane ${lane.number} busy` });
-    return [String(lane.number), [meter, ` ${lane.busy === null ? format.LINE : `${lane.busy.toFixed(1)} %`}`], format.short(lane.turns), format.short(lane.reads), format.short(lane.writes), lane.connections, lane.doing];
+    return [String(lane.number), [meter, ` ${lane.busy === null ? format.LINE : `${lane.busy.toFixed(1)} %`}`], format.short(lane.turns), `${format.short(lane.reads)} · ${format.short(lane.writes)}`, lane.connections, lane.doing];
   });
-  return table([["Lane"], ["Busy"], ["Turns/s", true], ["Reads/s", true], ["Writes/s", true], ["Conn.", true], ["Doing"]], rows);
+  return table([["Lane"], ["Busy"], ["Turns/s", true], ["R · W/s", true], ["Conn.", true], ["Doing"]], rows);
 }
 
 function inputs(info) {
@@ -158,5 +161,5 @@ function cluster(info) {
 
 function threads(info) {
   const rows = Object.keys(info).filter((name) => /^thread\d+$/.test(name)).map((name) => parts(info[name])).sort((one, other) => other.cpu_percent - one.cpu_percent);
-  return table([["Thread"], ["CPU", true], ["Since start", true]], rows.slice(0, 12).map((one) => [one.name, `${Number(one.cpu_percent).toFixed(1)} %`, `${(one.cpu_msec / 1000).toFixed(1)} s`]));
+  return table([["Thread"], ["CPU", true], ["Since start", true]], rows.slice(0, 8).map((one) => [one.name, `${Number(one.cpu_percent).toFixed(1)} %`, `${(one.cpu_msec / 1000).toFixed(1)} s`]));
 }

@@ -11,18 +11,20 @@ const PAGE = 1_000;
 const SIGNS = { string: "str", hash: "hash", list: "list", set: "set", zset: "zset", stream: "strm" };
 
 export class KeysPanel {
-  #hub; #grid; #keys = []; #seen = new Set(); #types = new Map(); #asked = new Set(); #cursor = null; #scan = 0; #scanned = 0; #size = 0; #progress; #note; #more; #pattern; #type; #side; #key = null; #line; #error = null; #isRunning = false;
+  #hub; #grid; #keys = []; #seen = new Set(); #figures = new Map(); #asked = new Set(); #cursor = null; #scan = 0; #scanned = 0; #size = 0; #progress; #note; #more; #pattern; #type; #side; #key = null; #line; #error = null; #isRunning = false;
 
   constructor(hub) {
     this.#hub = hub;
     this.#grid = new Grid({
       label: "Keys", sort: { by: "", descending: false }, count: () => this.#keys.length, row: (index) => ({ name: this.#keys[index] }), key: (row) => row.name,
       columns: [
-        { id: "type", title: "Type", min: 52, grow: 0.2, sortable: false, draw: (cell, row) => this.#typeCell(cell, row.name) },
-        { id: "name", title: "Key", min: 160, grow: 4, sortable: false, text: (row) => row.name },
+        { id: "type", title: "Type", min: 68, grow: 0.2, sortable: false, draw: (cell, row) => this.#typeCell(cell, row.name) },
+        { id: "name", title: "Key", min: 160, grow: 5, sortable: false, text: (row) => row.name },
+        { id: "ttl", title: "TTL", min: 88, rank: 2, number: true, sortable: false, text: (row) => this.#figure(row.name, "ttl") },
+        { id: "memory", title: "Memory", min: 80, rank: 1, number: true, sortable: false, text: (row) => this.#figure(row.name, "memory") },
       ],
       open: (row) => { location.hash = `keys/${encodeURIComponent(row.name)}`; },
-      sorted: () => {}, empty: () => this.#emptyText(),
+      sorted: () => {}, moved: (from, rows) => this.#near(from + rows), empty: () => this.#emptyText(),
     });
     this.#line = new CommandLine(hub);
     this.#side = h("aside.side.wide", { hidden: true });
@@ -57,7 +59,7 @@ export class KeysPanel {
     this.#scan++;
     this.#keys = [];
     this.#seen.clear();
-    this.#types.clear();
+    this.#figures.clear();
     this.#asked.clear();
     this.#cursor = "0";
     this.#scanned = 0;
@@ -119,19 +121,35 @@ export class KeysPanel {
     return this.#isRunning ? "Scanning…" : "No key matches";
   }
 
-  // Types are asked for the rows in sight only.
+  // Type, TTL and memory are asked for the rows in sight only.
   #typeCell(cell, name) {
-    const type = this.#type.value || this.#types.get(name) || (/^m[dx]:/.test(name) ? "hash" : undefined);
+    const type = this.#type.value || this.#figures.get(name)?.type || (/^m[dx]:/.test(name) ? "hash" : undefined);
     if (cell.firstElementChild === null) fill(cell, h("span.type"));
     const badge = cell.firstElementChild;
     badge.className = `type ${type ?? ""}`;
     write(badge, type === undefined ? "" : SIGNS[type] ?? type);
-    if (type !== undefined || this.#asked.has(name)) return;
+    this.#ask(name);
+  }
+
+  #figure(name, which) {
+    const value = this.#figures.get(name)?.[which];
+    if (value === undefined) return "";
+    if (which === "memory") return format.bytes(value);
+    return Number(value) < 0 ? format.LINE : format.duration(Math.ceil(value / 1000));
+  }
+
+  async #ask(name) {
+    if (this.#asked.has(name)) return;
     this.#asked.add(name);
-    this.#hub.do("TYPE", name).then((found) => {
-      this.#types.set(name, found);
-      this.#grid.draw();
-    }).catch(() => {});
+    const ask = (...command) => this.#hub.do(...command).catch(() => undefined);
+    const [type, ttl, memory] = await Promise.all([ask("TYPE", name), ask("PTTL", name), ask("MEMORY", "USAGE", name)]);
+    this.#figures.set(name, { type, ttl, memory });
+    this.#grid.draw();
+  }
+
+  // The next page of names comes before the end of those that are here is in sight.
+  #near(last) {
+    if (!this.#isRunning && this.#cursor !== null && this.#cursor !== "0" && last > this.#keys.length - 100) this.#go();
   }
 
   #open(name) {

@@ -57,11 +57,11 @@ function trendCell(cell, row) {
 
 const COLUMNS = [
   { id: "name", title: "Tag", min: 130, grow: 1.6, text: (row) => row.short },
-  { id: "value", title: "Value", min: 90, grow: 1.2, number: true, text: (row) => format.line(row.fields.value ?? null), flash: (row) => row.fields.value },
+  { id: "value", title: "Value", min: 90, grow: 1.2, number: true, text: (row) => format.line(row.fields.value ?? null), flash: (row) => (format.isNumber(row.fields.value) ? row.fields.value : NaN) },
   { id: "alarm", title: "Quality", min: 110, grow: 1.4, draw: qualityCell, hint: "Worst first" },
   { id: "trend", title: "Trend", min: 110, rank: 3, sortable: false, draw: trendCell },
-  { id: "type", title: "Type", min: 72, rank: 6, text: (row) => format.line(row.fields.type ?? null) },
-  { id: "ts", title: "Plant time", min: 104, rank: 4, number: true, text: (row) => format.time(row.fields.ts) },
+  { id: "type", title: "Type", min: 80, rank: 6, text: (row) => format.line(row.fields.type ?? null) },
+  { id: "ts", title: "Plant time", min: 112, rank: 4, number: true, text: (row) => format.time(row.fields.ts) },
   { id: "age", title: "Age", min: 70, rank: 2, number: true, text: (row) => format.age(row.fields.ts) },
   { id: "status", title: "Status", min: 120, rank: 5, grow: 1.4, text: (row) => format.line(row.fields.status ?? null) },
 ];

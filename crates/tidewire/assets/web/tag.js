@@ -8,7 +8,7 @@ import { alarm, limits } from "./plant.js";
 const KEPT = 3_000;
 
 export class Tag {
-  #hub; #subscription; #fields = {}; #chart = null; #box; #times = []; #values = []; #value; #quality; #facts; #input; #outcome; #button; #changed; #status;
+  #hub; #subscription; #fields = {}; #chart = null; #box; #times = []; #values = []; #value; #quality; #facts; #input; #outcome; #button; #changed; #status; #timer;
 
   constructor(hub, name, changed) {
     this.#hub = hub;
@@ -27,10 +27,12 @@ export class Tag {
       this.#writing(),
       h("section.block", h("h3", "Trend"), this.#box),
       this.#limiting());
+    this.#timer = setInterval(() => this.#note(this.#fields.value), 1_000);
     this.#subscription = hub.subscribe(name, (changes) => this.#take(changes), { hz: 10, failed: (error) => this.#failed(error) });
   }
 
   close() {
+    clearInterval(this.#timer);
     this.#subscription.close();
     this.#chart?.close();
   }
@@ -107,13 +109,14 @@ export class Tag {
   }
 
   #note(value) {
-    if (!format.isNumber(value)) return;
+    if (!format.isNumber(value) || this.#hub.state.name !== "open") return;
     this.#times.push(Math.max(Date.now() / 1000, (this.#times.at(-1) ?? 0) + 0.001));
     this.#values.push(Number(value));
     if (this.#times.length > KEPT) {
       this.#times.shift();
       this.#values.shift();
     }
+    if (this.#values.length < 2) return;
     if (this.#chart === null) {
       this.#chart = new Chart({ label: `Trend of ${this.short}`, height: 170, format: format.price, series: [{ label: "Value", colour: "accent", width: 2, step: true }] });
       fill(this.#box, this.#chart.element);

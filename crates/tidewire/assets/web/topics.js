@@ -53,17 +53,17 @@ const number = (id, title, min, rank, text, more = {}) => ({ id, title, min, ran
 const moving = (id, title, min, rank) => number(id, title, min, rank, format.price, { flash: (row) => field(row, id) });
 
 const MARKET = [
-  { id: "name", title: "Topic", min: 118, grow: 1.6, draw: nameCell },
-  moving("last", "Last", 84, 0),
-  number("change_pct", "Change", 92, 1, format.change, { style: changeStyle }),
-  moving("bid", "Bid", 80, 2),
+  { id: "name", title: "Topic", min: 104, grow: 1.6, draw: nameCell },
+  moving("last", "Last", 90, 0),
+  number("change_pct", "Change", 89, 1, format.change, { style: changeStyle }),
+  moving("bid", "Bid", 92, 2),
   number("bid_size", "Bid size", 80, 5, format.count),
-  moving("ask", "Ask", 80, 2),
+  moving("ask", "Ask", 92, 2),
   number("ask_size", "Ask size", 80, 5, format.count),
   number("volume", "Volume", 96, 4, format.count),
   { id: "state", title: "State", min: 76, rank: 6, text: stateText },
   { id: "venue", title: "Venue", min: 84, rank: 7, text: (row) => format.line(field(row, "venue")) },
-  { id: "recv_ts", title: "Updated", min: 104, rank: 8, number: true, text: (row) => format.time(field(row, "recv_ts")) },
+  { id: "recv_ts", title: "Updated", min: 116, rank: 8, number: true, text: (row) => format.time(field(row, "recv_ts")) },
 ];
 
 function anyValue(row) {

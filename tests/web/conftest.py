@@ -1,0 +1,173 @@
+"""Fixtures of the console's tests: a hub with its page, and a headless browser."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ASSETS = HERE.parent.parent / "crates/tidewire/assets/web"
+sys.path.insert(0, str(HERE.parent / "python"))
+
+from support import BINARY, Hub, Program, Simulator, eventually, free_ports  # noqa: E402
+
+CHROMIUM = os.environ.get("TIDEWIRE_CHROMIUM") or shutil.which("chromium")
+# A program that speaks the protocol of the page in front of a hub without it: PORT RESP ASSETS LOG.
+STAND_IN = os.environ.get("TIDEWIRE_WEB_STAND_IN")
+
+
+def has_web():
+    if not BINARY.is_file():
+        return False
+    options = subprocess.run([BINARY, "serve", "--help"], capture_output=True, text=True).stdout
+    return "--web" in options
+
+
+class Site:
+    """A hub and the address of its page. It can be stopped, and started again in its place."""
+
+    def __init__(self, folder, *arguments, env=None):
+        self._folder = folder
+        self._arguments = arguments
+        self._env = env
+        self.port = free_ports(1)[0]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._stand_in = None
+        self.hub = None
+        self.start()
+
+    def start(self):
+        own = [] if STAND_IN else ["--web", f"127.0.0.1:{self.port}"]
+        place = None if self.hub is None else self.hub.resp_port
+        self.hub = Hub(self._folder, *self._arguments, *own, resp_port=place)
+        if STAND_IN:
+            log = self._folder / f"{len(list(self._folder.glob('*.stdout'))) - 1}.stderr"
+            words = [sys.executable, STAND_IN, self.port, self.hub.resp_port, ASSETS, log]
+            environment = {**os.environ, **(self._env or {})}
+            self._stand_in = subprocess.Popen(
+                [*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                env=environment,
+            )
+            assert self._stand_in.stdout.readline() == b"bridge ready\n"
+
+    def stop(self):
+        if self._stand_in is not None:
+            self._stand_in.kill()
+            self._stand_in.wait()
+        self.hub.stop()
+
+    def kill(self):
+        if self._stand_in is not None:
+            self._stand_in.kill()
+            self._stand_in.wait()
+        self.hub.kill()
+
+
+@pytest.fixture(scope="module")
+def make_site(tmp_path_factory):
+    """Starts hubs with a page, with these options."""
+    if not (has_web() or STAND_IN):
+        pytest.skip(f"{BINARY} has no --web")
+    made = []
+
+    def make(*arguments, **options):
+        site = Site(tmp_path_factory.mktemp("site"), *arguments, **options)
+        made.append(site)
+        return site
+
+    yield make
+    for site in made:
+        site.kill()
+
+
+@pytest.fixture(scope="module")
+def simulator(tmp_path_factory):
+    """An exchange of 300 symbols."""
+    folder = tmp_path_factory.mktemp("exchange")
+    exchange = Simulator(folder, "--rate", "2000", "--symbols", "300")
+    yield exchange
+    exchange.kill()
+
+
+@pytest.fixture(scope="module")
+def plant(tmp_path_factory):
+    """A scripted plant."""
+    folder = tmp_path_factory.mktemp("plant")
+    port = free_ports(1)[0]
+    program = Program(
+        folder, "simulate", "mx", "--listen", f"127.0.0.1:{port}", "--tags", "16",
+        "--first-change", "10ms-20ms", "--interval", "200ms", "--names", "names.txt",
+    )
+    program.line_with("plant:")
+    program.address = f"127.0.0.1:{port}"
+    program.names = folder / "names.txt"
+    yield program
+    program.kill()
+
+
+@pytest.fixture(scope="module")
+def site(make_site, simulator, plant):
+    """A hub with market topics, plant tags and keys."""
+    one = make_site(
+        "--source", simulator.source, "--mx", plant.address, "--mx-tags", plant.names,
+        "--mx-write-timeout", "500ms",
+    )
+    client = one.hub.redis()
+    eventually(lambda: client.execute_command("EXISTS", "md:RELIANCE"), "the first topic")
+    return one
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Headless Chromium."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: apt-get install chromium, or set TIDEWIRE_CHROMIUM")
+    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install playwright")
+    with playwright.sync_playwright() as driver:
+        one = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield one
+        one.close()
+
+
+class Pages:
+    """Opens pages, and keeps what went wrong in them."""
+
+    def __init__(self, browser):
+        self._browser = browser
+        self._contexts = []
+        self.troubles = []
+
+    def open(self, url, panel="topics", width=1280, height=800, theme="dark"):
+        context = self._browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=theme
+        )
+        context.set_default_timeout(15_000)
+        self._contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        page.on("console", self._heard)
+        page.goto(f"{url}/#{panel}")
+        return page
+
+    def _heard(self, message):
+        text = message.text
+        # A connection that is refused while the hub is away, and a login that fails, are expected.
+        expected = "WebSocket connection" in text or "Failed to load resource" in text
+        if message.type == "error" and not expected:
+            self.troubles.append(text)
+
+    def close(self):
+        for context in self._contexts:
+            context.close()
+
+
+@pytest.fixture
+def pages(browser):
+    """Opens pages; a script error or a breach of the page's policy fails the test."""
+    some = Pages(browser)
+    yield some
+    some.close()
+    assert some.troubles == []
