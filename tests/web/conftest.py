@@ -14,6 +14,8 @@ sys.path.insert(0, str(HERE.parent / "python"))
 
 from support import BINARY, Hub, Program, Simulator, eventually, free_ports  # noqa: E402
 
+# How long a page may take on a busy machine before a test says that nothing comes.
+PATIENCE_MS = 30_000
 CHROMIUM = os.environ.get("TIDEWIRE_CHROMIUM") or shutil.which("chromium")
 # A program that speaks the protocol of the page in front of a hub without it: PORT RESP ASSETS LOG.
 STAND_IN = os.environ.get("TIDEWIRE_WEB_STAND_IN")
@@ -29,10 +31,11 @@ def has_web():
 class Site:
     """A hub and the address of its page. It can be stopped, and started again in its place."""
 
-    def __init__(self, folder, *arguments, env=None):
+    def __init__(self, folder, *arguments, env=None, prepare=None):
         self._folder = folder
         self._arguments = arguments
         self._env = env
+        self._prepare = prepare
         self.port = free_ports(1)[0]
         self.url = f"http://127.0.0.1:{self.port}"
         self._stand_in = None
@@ -43,6 +46,8 @@ class Site:
         own = [] if STAND_IN else ["--web", f"127.0.0.1:{self.port}"]
         place = None if self.hub is None else self.hub.resp_port
         self.hub = Hub(self._folder, *self._arguments, *own, resp_port=place)
+        if self._prepare is not None:
+            self._prepare(self.hub)
         if STAND_IN:
             log = self._folder / f"{len(list(self._folder.glob('*.stdout'))) - 1}.stderr"
             words = [sys.executable, STAND_IN, self.port, self.hub.resp_port, ASSETS, log]
@@ -92,6 +97,20 @@ def simulator(tmp_path_factory):
     exchange.kill()
 
 
+@pytest.fixture
+def start_exchange(tmp_path):
+    """Starts exchanges with these options, and ends them."""
+    started = []
+
+    def start(*options):
+        started.append(Simulator(tmp_path, *options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
+
+
 @pytest.fixture(scope="module")
 def plant(tmp_path_factory):
     """A scripted plant."""
@@ -126,6 +145,7 @@ def browser():
     if CHROMIUM is None:
         pytest.skip("no Chromium: apt-get install chromium, or set TIDEWIRE_CHROMIUM")
     playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install playwright")
+    playwright.expect.set_options(timeout=PATIENCE_MS)
     with playwright.sync_playwright() as driver:
         one = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield one
@@ -144,7 +164,7 @@ class Pages:
         context = self._browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=theme
         )
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE_MS)
         self._contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: self.troubles.append(str(error)))

@@ -77,10 +77,8 @@ def test_a_topic_has_its_chart_levels_fields_and_subscribers(pages, site):
     expect(page.get_by_role("img", name="Bars of RELIANCE")).to_be_visible()
 
 
-def test_topics_of_a_lost_source_are_marked(pages, make_site, tmp_path):
-    from support import Simulator
-
-    exchange = Simulator(tmp_path, "--rate", "500", "--symbols", "20")
+def test_topics_of_a_lost_source_are_marked(pages, make_site, start_exchange):
+    exchange = start_exchange("--rate", "500", "--symbols", "20")
     site = make_site("--source", exchange.source)
     page = pages.open(site.url)
     expect(page.locator(f"{ROWS}").first).to_be_visible()
@@ -90,11 +88,9 @@ def test_topics_of_a_lost_source_are_marked(pages, make_site, tmp_path):
 
 
 @pytest.mark.timeout(240)
-def test_a_hundred_thousand_topics_are_some_rows_of_the_page(pages, make_site, tmp_path):
-    from support import Simulator
-
-    exchange = Simulator(tmp_path, "--rate", "2000", "--symbols", "100000")
-    site = make_site("--source", exchange.source, "--set", "market-topics-max=200000")
+def test_a_hundred_thousand_topics_are_some_rows_of_the_page(pages, make_site, start_exchange):
+    exchange = start_exchange("--rate", "2000", "--symbols", "100000")
+    site = make_site("--source", exchange.source)
     eventually(lambda: site.hub.info("topics")["market_topics"] >= 100_000, "all topics", 60)
     page = pages.open(site.url)
     begin = time.monotonic()

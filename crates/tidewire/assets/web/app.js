@@ -25,7 +25,7 @@ const made = new Map();
 const main = document.querySelector("main");
 const banner = document.querySelector("#banner");
 let current = null;
-let wasOpen = false;
+let isAllowed = false;
 let countdown = null;
 
 const login = new Login(hub, main);
@@ -98,9 +98,13 @@ function opened() {
   const { user } = hub.hello;
   userButton.hidden = !user || user === "default";
   userButton.textContent = `${user} · log out`;
-  login.hide();
-  if (!wasOpen || current === null) route();
-  wasOpen = true;
+  // What another user saw, or what was refused before the login, is not shown again.
+  if (login.hide()) {
+    current?.hide();
+    made.clear();
+    current = null;
+  }
+  if (current === null && isAllowed) route();
 }
 
 // A user is needed, but the stream lets a page connect: ask before the first panel is shown.
@@ -110,6 +114,8 @@ async function session() {
     const { needs_login: isNeeded } = await answer.json();
     if (isNeeded) login.show("");
   } catch { /* the stream's state tells it */ }
+  isAllowed = true;
+  if (current === null && hub.state.name === "open") route();
 }
 
 // ---- panels
@@ -125,8 +131,8 @@ function route() {
     if (tab.dataset.panel === found[0]) tab.setAttribute("aria-current", "page");
     else tab.removeAttribute("aria-current");
   }
-  if (current !== panel) {
-    current?.hide();
+  if (current !== panel || !panel.element.isConnected) {
+    if (current !== panel) current?.hide();
     current = panel;
     fill(main, panel.element);
     document.title = `${found[1]} · Tidewire`;

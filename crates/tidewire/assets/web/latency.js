@@ -4,6 +4,7 @@ import { h, write } from "./dom.js";
 import * as format from "./format.js";
 import { Chart } from "./chart.js";
 import { card } from "./hub.js";
+import { openView } from "./view.js";
 
 const SAMPLED = 200;
 const WINDOW_MS = 10_000;
@@ -24,7 +25,7 @@ export class LatencyCard {
   start() {
     if (this.#view !== null) return;
     const wish = { topics: ["md:*"], fields: ["ts", "recv_ts"], sort: "updates", descending: true, from: 0, rows: SAMPLED, hz: 2 };
-    this.#view = this.#hub.view(wish, (page) => this.#take(page), (error) => write(this.#note, `${error.code}: ${error.message}`));
+    this.#view = openView(this.#hub, wish, (page) => this.#take(page), (error) => write(this.#note, `${error.code}: ${error.message}`));
     this.#timer = setInterval(() => this.#percentiles(), 1_000);
   }
 

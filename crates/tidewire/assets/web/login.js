@@ -29,11 +29,11 @@ export class Login {
     (user.value === "" ? user : password).focus();
   }
 
-  /** Another panel takes the form's place, once the hub has let the page in. */
+  /** Another panel takes the form's place, once the hub has let the page in. Returns whether it was shown. */
   hide() {
-    if (!this.isShown) return;
+    const was = this.isShown;
     this.isShown = false;
-    window.dispatchEvent(new HashChangeEvent("hashchange"));
+    return was;
   }
 
   async #send(event) {

@@ -60,7 +60,7 @@ export class LogCard {
   start() {
     this.#log ??= this.#hub.log((rows) => this.#take(rows), (error) => {
       this.#error.hidden = false;
-      this.#error.textContent = `${error.code}: ${error.message}`;
+      this.#error.textContent = error.code === "NOTHERE" ? "This hub does not send its log lines." : `${error.code}: ${error.message}`;
     });
   }
 

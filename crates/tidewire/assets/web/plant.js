@@ -73,7 +73,7 @@ const ORDERS = {
 
 export class PlantPanel {
   #hub; #grid; #rows = new Map(); #shown = []; #subscription = null; #sort = { by: "name", descending: false }; #filter = ""; #which = "all"; #summary; #side; #tag = null;
-  #error = null; #came = false; #follow; #input;
+  #error = null; #came = false; #follow; #input; #timer = null;
   #refresh = perFrame(() => this.#arrange());
 
   constructor(hub) {
@@ -88,7 +88,6 @@ export class PlantPanel {
     this.#summary = h("div.alarms", { role: "status" });
     this.#side = h("aside.side", { hidden: true });
     this.element = h("section.panel.split", { "aria-label": "Plant" }, h("div.main-part", this.#toolbar(), this.#grid.element), this.#side);
-    setInterval(() => this.#grid.draw(), 1_000);
   }
 
   #toolbar() {
@@ -114,10 +113,13 @@ export class PlantPanel {
     this.#subscription ??= this.#hub.subscribe(`${PREFIX}*`, (changes, batch) => this.#take(changes, batch), {
       hz: 5, fields: ["value", "type", "quality", "quality_text", "ts", "status", "stale"], failed: (error) => { this.#error = error; this.#grid.draw(); },
     });
+    this.#timer ??= setInterval(() => this.#grid.draw(), 1_000);
     this.#open(name);
   }
 
   hide() {
+    clearInterval(this.#timer);
+    this.#timer = null;
     this.#subscription?.close();
     this.#subscription = null;
     this.#open(null);

@@ -3,6 +3,7 @@
 import { choice, fill, h, later, memory, write } from "./dom.js";
 import * as format from "./format.js";
 import { Grid } from "./grid.js";
+import { openView } from "./view.js";
 import { Detail } from "./detail.js";
 
 const KINDS = [["market", "Market"], ["live", "Live"], ["all", "All"], ["pattern", "Pattern"]];
@@ -151,7 +152,7 @@ export class TopicsPanel {
     this.#grid.top();
     this.#wish.from = 0;
     const fields = this.#columns() === MARKET ? FIELDS : undefined;
-    this.#view = this.#hub.view({ ...this.#wish, topics, fields, hz: 10 }, (page) => this.#take(page), (error) => this.#refused(error));
+    this.#view = openView(this.#hub, { ...this.#wish, topics, fields, hz: 10 }, (page) => this.#take(page), (error) => this.#refused(error));
   }
 
   #take(page) {
