@@ -25,7 +25,6 @@ const made = new Map();
 const main = document.querySelector("main");
 const banner = document.querySelector("#banner");
 let current = null;
-let isAllowed = false;
 let countdown = null;
 
 const login = new Login(hub, main);
@@ -94,28 +93,25 @@ function showState(state) {
   } else if (state.name === "open") banner.hidden = true;
 }
 
-function opened() {
-  const { user } = hub.hello;
-  userButton.hidden = !user || user === "default";
+// The stream lets a page connect before a user has logged in: ask before the first panel is shown.
+async function opened() {
+  const connection = hub.hello;
+  const session = await fetch("/api/session").then((answer) => answer.json()).catch(() => ({}));
+  if (hub.hello !== connection || hub.state.name !== "open") return;
+  const user = session.user ?? connection.user;
+  userButton.hidden = !user || user === "default" || session.needs_login;
   userButton.textContent = `${user} · log out`;
+  if (session.needs_login) {
+    login.show("");
+    return;
+  }
   // What another user saw, or what was refused before the login, is not shown again.
   if (login.hide()) {
     current?.hide();
     made.clear();
     current = null;
   }
-  if (current === null && isAllowed) route();
-}
-
-// A user is needed, but the stream lets a page connect: ask before the first panel is shown.
-async function session() {
-  try {
-    const answer = await fetch("/api/session");
-    const { needs_login: isNeeded } = await answer.json();
-    if (isNeeded) login.show("");
-  } catch { /* the stream's state tells it */ }
-  isAllowed = true;
-  if (current === null && hub.state.name === "open") route();
+  if (current === null) route();
 }
 
 // ---- panels
@@ -170,4 +166,3 @@ function focusFilter(event) {
 
 labelTheme();
 showState(hub.state);
-session();
