@@ -144,7 +144,7 @@ export class Detail {
       return;
     }
     const found = mark(fields);
-    const change = Number(fields.change_pct ?? 0);
+    const change = Math.round(Number(fields.change_pct ?? 0) * 100);
     const pair = (label, value) => [h("dt", label), h("dd", value)];
     fill(this.#head,
       h("span.big", format.price(fields.last)),

@@ -83,14 +83,16 @@ export function age(nanoseconds, now = Date.now()) {
   return seconds < 60 ? `${Math.floor(seconds)} s` : duration(seconds);
 }
 
-/** Nanoseconds of a latency: 116.7 µs, 4.64 ms. */
+/** Nanoseconds of a latency, with three digits: 117 µs, 4.64 ms. */
 export function latency(nanoseconds) {
   if (!isNumber(nanoseconds)) return NONE;
   const number = Number(nanoseconds);
   if (number < 1e3) return `${Math.round(number)} ns`;
-  if (number < 1e6) return `${(number / 1e3).toFixed(1)} µs`;
-  if (number < 1e9) return `${(number / 1e6).toFixed(2)} ms`;
-  return `${(number / 1e9).toFixed(2)} s`;
+  for (const [size, unit] of [[1e3, "µs"], [1e6, "ms"], [1e9, "s"]]) {
+    const inUnit = number / size;
+    if (inUnit < 1e3 || unit === "s") return `${inUnit.toFixed(inUnit < 10 ? 2 : inUnit < 100 ? 1 : 0)} ${unit}`;
+  }
+  return NONE;
 }
 
 /** Any value in one line. */

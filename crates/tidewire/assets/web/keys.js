@@ -40,7 +40,7 @@ export class KeysPanel {
     this.#note = h("span.muted", { role: "status" });
     this.#more = h("button", { type: "button", hidden: true, onclick: () => this.#go() }, "More");
     const again = h("button", { type: "button", title: "Scan again", onclick: () => this.#begin() }, "↻ Scan");
-    return h("div.toolbar", this.#pattern, this.#type, again, this.#progress, this.#note, this.#more);
+    return h("div.toolbar", this.#pattern, this.#type, again, this.#more, this.#progress, this.#note);
   }
 
   show(name) {
@@ -112,7 +112,7 @@ export class KeysPanel {
     this.#progress.hidden = isOver;
     this.#more.hidden = this.#isRunning || isOver;
     const found = `${format.count(this.#keys.length)} ${this.#keys.length === 1 ? "key" : "keys"}`;
-    write(this.#note, isOver ? found : `${found}, ${Math.round(part * 100)} % scanned`);
+    write(this.#note, isOver ? found : `${found} · ${Math.round(part * 100)} % scanned`);
     this.#grid.draw();
   }
 

@@ -45,7 +45,7 @@ function stateText(row) {
 }
 
 function changeStyle(cell, row) {
-  const value = Number(field(row, "change_pct") ?? 0);
+  const value = Math.round(Number(field(row, "change_pct") ?? 0) * 100);
   cell.classList.toggle("is-up", value > 0);
   cell.classList.toggle("is-down", value < 0);
 }
