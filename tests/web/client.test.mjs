@@ -15,16 +15,25 @@ class Peer {
         Object.assign(this, { url, protocols, readyState: 0, sent: [] });
         peer.sockets.push(this);
       }
-      send(text) { this.sent.push(JSON.parse(text)); }
-      close() { this.readyState = 3; }
+      send(text) {
+        this.sent.push(JSON.parse(text));
+      }
+      close() {
+        this.readyState = 3;
+      }
     }
     peer.states = [];
     peer.hub = new Hub("ws://hub/stream", {
-      WebSocket: Socket, frame: (task) => peer.frames.push(task), now: () => peer.time, ...options,
+      WebSocket: Socket,
+      frame: (task) => peer.frames.push(task),
+      now: () => peer.time,
+      ...options,
     });
     peer.hub.on("state", (state) => peer.states.push(state.name));
   }
-  get socket() { return this.sockets.at(-1); }
+  get socket() {
+    return this.sockets.at(-1);
+  }
   says(message) {
     this.time += 1;
     this.socket.onmessage({ data: JSON.stringify(message) });
@@ -37,19 +46,26 @@ class Peer {
     this.socket.readyState = 3;
     this.socket.onclose({ code, reason: "" });
   }
-  frame() { for (const task of this.frames.splice(0)) task(); }
-  takes() { return this.socket.sent.splice(0); }
-  end() { this.hub.close(); }
+  frame() {
+    for (const task of this.frames.splice(0)) task();
+  }
+  takes() {
+    return this.socket.sent.splice(0);
+  }
+  end() {
+    this.hub.close();
+  }
 }
 
-const run = (name, body) => test(name, async () => {
-  const peer = new Peer();
-  try {
-    await body(peer);
-  } finally {
-    peer.end();
-  }
-});
+const run = (name, body) =>
+  test(name, async () => {
+    const peer = new Peer();
+    try {
+      await body(peer);
+    } finally {
+      peer.end();
+    }
+  });
 
 run("a subscription is asked for when the hub has said hello", (peer) => {
   peer.hub.subscribe("md:*", () => {}, { fields: ["bid"], hz: 5 });
@@ -66,8 +82,17 @@ run("the values of a snapshot in parts come first, and then the changed fields",
   peer.opens();
   peer.says({ snap: 1, as_of: 7, rows: [[4, "md:A", { bid: 1, ask: 2 }]], more: true });
   peer.says({ snap: 1, as_of: 7, rows: [[5, "md:B", { bid: 3 }]] });
-  assert.deepEqual(told.map(([, batch]) => batch.complete), [false, true]);
-  peer.says({ batch: 1, rows: [[4, { bid: 1.5 }], [6, "md:C", { bid: 9 }]] });
+  assert.deepEqual(
+    told.map(([, batch]) => batch.complete),
+    [false, true],
+  );
+  peer.says({
+    batch: 1,
+    rows: [
+      [4, { bid: 1.5 }],
+      [6, "md:C", { bid: 9 }],
+    ],
+  });
   assert.deepEqual(told[2][0][0], { name: "md:A", fields: { bid: 1.5, ask: 2 }, changed: { bid: 1.5 } });
   assert.deepEqual([...subscription.topics.keys()], ["md:A", "md:B", "md:C"]);
 });
@@ -76,33 +101,54 @@ run("null ends a field, and a row without fields ends the topic", (peer) => {
   const told = [];
   const subscription = peer.hub.subscribe("live:*", (changes) => told.push(...changes));
   peer.opens();
-  peer.says({ snap: 1, rows: [[1, "live:a", { x: 1, y: null }], [2, "live:b", { value: "t" }]] });
+  peer.says({
+    snap: 1,
+    rows: [
+      [1, "live:a", { x: 1, y: null }],
+      [2, "live:b", { value: "t" }],
+    ],
+  });
   assert.deepEqual(subscription.topics.get("live:a"), { x: 1 });
-  peer.says({ batch: 1, rows: [[1, { x: null, z: 2 }], [2, null]] });
+  peer.says({
+    batch: 1,
+    rows: [
+      [1, { x: null, z: 2 }],
+      [2, null],
+    ],
+  });
   assert.deepEqual(subscription.topics, new Map([["live:a", { z: 2 }]]));
   assert.deepEqual(told.at(-1), { name: "live:b", fields: null, changed: null });
 });
 
-run("the next batch is asked for in the next frame, once for each stream, and never by a hidden page", (peer) => {
-  peer.hub.subscribe("a", () => {});
-  peer.hub.subscribe("b", () => {});
-  peer.opens();
-  peer.takes();
-  peer.says({ snap: 1, rows: [], more: true });
-  assert.equal(peer.frames.length, 0);
-  peer.says({ snap: 1, rows: [] });
-  peer.says({ snap: 2, rows: [] });
-  assert.equal(peer.frames.length, 1);
-  assert.deepEqual(peer.takes(), []);
-  peer.frame();
-  assert.deepEqual(peer.takes(), [{ next: 1 }, { next: 2 }]);
-});
+run(
+  "the next batch is asked for in the next frame, once for each stream, and never by a hidden page",
+  (peer) => {
+    peer.hub.subscribe("a", () => {});
+    peer.hub.subscribe("b", () => {});
+    peer.opens();
+    peer.takes();
+    peer.says({ snap: 1, rows: [], more: true });
+    assert.equal(peer.frames.length, 0);
+    peer.says({ snap: 1, rows: [] });
+    peer.says({ snap: 2, rows: [] });
+    assert.equal(peer.frames.length, 1);
+    assert.deepEqual(peer.takes(), []);
+    peer.frame();
+    assert.deepEqual(peer.takes(), [{ next: 1 }, { next: 2 }]);
+  },
+);
 
 run("after a lost connection the snapshot tells what has gone meanwhile", async (peer) => {
   const told = [];
   const subscription = peer.hub.subscribe("md:*", (changes) => told.push(...changes));
   peer.opens();
-  peer.says({ snap: 1, rows: [[1, "md:A", { bid: 1 }], [2, "md:B", { bid: 2 }]] });
+  peer.says({
+    snap: 1,
+    rows: [
+      [1, "md:A", { bid: 1 }],
+      [2, "md:B", { bid: 2 }],
+    ],
+  });
   peer.breaks();
   assert.equal(peer.hub.state.name, "waiting");
   assert.equal(subscription.topics.size, 2, "the values stay while the hub is away");
@@ -122,23 +168,59 @@ run("the numbers of a lost connection name nothing in the next one", (peer) => {
   const pages = [];
   peer.hub.view({ topics: ["md:*"], from: 0, rows: 2 }, (page) => pages.push(page));
   peer.opens();
-  peer.says({ page: 1, total: 2, from: 0, order: [1, 2], rows: [[1, "md:A", { last: 1 }], [2, "md:B", { last: 2 }]] });
+  peer.says({
+    page: 1,
+    total: 2,
+    from: 0,
+    order: [1, 2],
+    rows: [
+      [1, "md:A", { last: 1 }],
+      [2, "md:B", { last: 2 }],
+    ],
+  });
   peer.breaks();
   peer.hub.reconnect();
   peer.opens();
-  peer.says({ page: 1, total: 2, from: 0, order: [1, 2], rows: [[1, "md:B", { last: 8 }], [2, "md:A", { last: 9 }]] });
-  assert.deepEqual(pages.at(-1).rows.map(({ name, fields }) => [name, fields.last]), [["md:B", 8], ["md:A", 9]]);
+  peer.says({
+    page: 1,
+    total: 2,
+    from: 0,
+    order: [1, 2],
+    rows: [
+      [1, "md:B", { last: 8 }],
+      [2, "md:A", { last: 9 }],
+    ],
+  });
+  assert.deepEqual(
+    pages.at(-1).rows.map(({ name, fields }) => [name, fields.last]),
+    [
+      ["md:B", 8],
+      ["md:A", 9],
+    ],
+  );
 });
 
 run("a page keeps its order where the hub leaves it out", (peer) => {
   const pages = [];
-  const view = peer.hub.view({ topics: ["md:*"], sort: "volume", from: 0, rows: 2 }, (page) => pages.push(page));
+  const view = peer.hub.view({ topics: ["md:*"], sort: "volume", from: 0, rows: 2 }, (page) =>
+    pages.push(page),
+  );
   peer.opens();
   assert.deepEqual(peer.takes(), [{ view: 1, topics: ["md:*"], sort: "volume", from: 0, rows: 2 }]);
-  peer.says({ page: 1, total: 3, from: 0, order: [9, 4], rows: [[9, "md:X", { volume: 5 }], [4, "md:Y", { volume: 3 }]] });
+  peer.says({
+    page: 1,
+    total: 3,
+    from: 0,
+    order: [9, 4],
+    rows: [
+      [9, "md:X", { volume: 5 }],
+      [4, "md:Y", { volume: 3 }],
+    ],
+  });
   peer.says({ page: 1, total: 3, from: 0, rows: [[4, { volume: 4 }]] });
   assert.deepEqual(pages[1].rows, [
-    { name: "md:X", fields: { volume: 5 }, changed: null }, { name: "md:Y", fields: { volume: 4 }, changed: { volume: 4 } },
+    { name: "md:X", fields: { volume: 5 }, changed: null },
+    { name: "md:Y", fields: { volume: 4 }, changed: { volume: 4 } },
   ]);
   view.change({ from: 1 });
   assert.deepEqual(peer.takes(), [{ view: 1, topics: ["md:*"], sort: "volume", from: 1, rows: 2 }]);
@@ -147,11 +229,17 @@ run("a page keeps its order where the hub leaves it out", (peer) => {
 run("requests are answered by number, with values and errors", async (peer) => {
   peer.opens();
   const [value, refused] = [peer.hub.do("GET", "a", 5), peer.hub.set("mx:T", 5)];
-  assert.deepEqual(peer.takes(), [{ do: 1, command: ["GET", "a", "5"] }, { set: 2, topic: "mx:T", value: "5" }]);
+  assert.deepEqual(peer.takes(), [
+    { do: 1, command: ["GET", "a", "5"] },
+    { set: 2, topic: "mx:T", value: "5" },
+  ]);
   peer.says({ error: 2, code: "REFUSED", message: "SecurityError" });
   peer.says({ done: 1, reply: null });
   assert.equal(await value, null);
-  await assert.rejects(refused, (error) => error instanceof HubError && error.code === "REFUSED" && error.message === "SecurityError");
+  await assert.rejects(
+    refused,
+    (error) => error instanceof HubError && error.code === "REFUSED" && error.message === "SecurityError",
+  );
 });
 
 run("a write that was under way when the connection broke has an unknown outcome", async (peer) => {
@@ -164,7 +252,11 @@ run("a write that was under way when the connection broke has an unknown outcome
 
 run("a subscription that is refused says why", (peer) => {
   let failure = null;
-  peer.hub.subscribe("md:*", () => {}, { failed: (error) => { failure = error; } });
+  peer.hub.subscribe("md:*", () => {}, {
+    failed: (error) => {
+      failure = error;
+    },
+  });
   peer.opens();
   peer.says({ error: 1, code: "NOPERM", message: "no channel" });
   assert.equal(failure.code, "NOPERM");

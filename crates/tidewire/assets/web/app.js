@@ -29,7 +29,8 @@ let countdown = null;
 
 const login = new Login(hub, main);
 const tabs = PANELS.map(([name, title], index) =>
-  h("a.tab", { href: `#${name}`, title: `${title} (${index + 1})`, "data-panel": name }, title));
+  h("a.tab", { href: `#${name}`, title: `${title} (${index + 1})`, "data-panel": name }, title),
+);
 document.querySelector(".tabs").append(...tabs);
 
 // ---- header
@@ -40,7 +41,11 @@ const figures = ["rate", "latency", "clients"].map((name) => h(`span.figure.${na
 document.querySelector(".pulse").append(...figures);
 const userButton = h("button.plain.user", { type: "button", hidden: true, onclick: () => hub.signOut() });
 const themeButton = h("button.plain.icon", { type: "button", onclick: switchTheme });
-const helpButton = h("button.plain.icon", { type: "button", title: "Keyboard (?)", "aria-label": "Keyboard", onclick: showHelp }, "?");
+const helpButton = h(
+  "button.plain.icon",
+  { type: "button", title: "Keyboard (?)", "aria-label": "Keyboard", onclick: showHelp },
+  "?",
+);
 document.querySelector(".tools").append(h("span.state", dot, stateText), userButton, themeButton, helpButton);
 
 function labelTheme() {
@@ -61,9 +66,19 @@ function switchTheme() {
 pulse.on((now) => {
   const { info, rates } = now;
   fill(figures[0], h("b", format.short(rates.feed_applied_messages ?? 0)), " msg/s");
-  fill(figures[1], "p50 ", h("b", format.latency(info.feed_latency_p50_ns)), " p99 ", h("b", format.latency(info.feed_latency_p99_ns)));
+  fill(
+    figures[1],
+    "p50 ",
+    h("b", format.latency(info.feed_latency_p50_ns)),
+    " p99 ",
+    h("b", format.latency(info.feed_latency_p99_ns)),
+  );
   figures[1].title = "From the source's time to the last value in the hub, since the hub started";
-  fill(figures[2], h("b", format.count(info.connected_clients)), Number(info.connected_clients) === 1 ? " client" : " clients");
+  fill(
+    figures[2],
+    h("b", format.count(info.connected_clients)),
+    Number(info.connected_clients) === 1 ? " client" : " clients",
+  );
 });
 
 // ---- connection
@@ -73,7 +88,13 @@ hub.on("state", showState);
 function showState(state) {
   clearInterval(countdown);
   document.body.dataset.state = state.name;
-  const words = { connecting: "connecting", open: "live", login: "login needed", waiting: "reconnecting", ended: "ended" };
+  const words = {
+    connecting: "connecting",
+    open: "live",
+    login: "login needed",
+    waiting: "reconnecting",
+    ended: "ended",
+  };
   write(stateText, words[state.name]);
   if (state.name === "open") opened();
   if (state.name === "login") login.show(state.reason);
@@ -81,11 +102,21 @@ function showState(state) {
     const text = h("span");
     const tell = () => {
       const seconds = Math.max(0, (state.at - Date.now()) / 1000);
-      write(text, `The hub is not reachable: ${state.reason}. Values are as of the last connection. Trying again in ${seconds.toFixed(1)} s.`);
+      write(
+        text,
+        `The hub is not reachable: ${state.reason}. Values are as of the last connection. Trying again in ${seconds.toFixed(1)} s.`,
+      );
     };
     tell();
     countdown = setInterval(tell, 100);
-    fill(banner, h("b", "▲ Disconnected"), " ", text, " ", h("button", { type: "button", onclick: () => hub.reconnect() }, "Try now"));
+    fill(
+      banner,
+      h("b", "▲ Disconnected"),
+      " ",
+      text,
+      " ",
+      h("button", { type: "button", onclick: () => hub.reconnect() }, "Try now"),
+    );
     banner.hidden = false;
   } else if (state.name === "ended") {
     fill(banner, h("b", "▲ Ended"), ` ${state.reason ?? ""}`);
@@ -96,7 +127,9 @@ function showState(state) {
 // The stream lets a page connect before a user has logged in: ask before the first panel is shown.
 async function opened() {
   const connection = hub.hello;
-  const session = await fetch("/api/session").then((answer) => answer.json()).catch(() => ({}));
+  const session = await fetch("/api/session")
+    .then((answer) => answer.json())
+    .catch(() => ({}));
   if (hub.hello !== connection || hub.state.name !== "open") return;
   const user = session.user ?? connection.user;
   userButton.hidden = !user || user === "default" || session.needs_login;

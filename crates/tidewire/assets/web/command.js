@@ -6,20 +6,51 @@ const KEPT = 200;
 const SHOWN = 8;
 
 export class CommandLine {
-  #hub; #input; #output; #list; #docs = null; #history; #at; #found = []; #chosen = -1;
+  #hub;
+  #input;
+  #output;
+  #list;
+  #docs = null;
+  #history;
+  #at;
+  #found = [];
+  #chosen = -1;
 
   constructor(hub) {
     this.#hub = hub;
     this.#history = memory.get("commands", []);
     this.#at = this.#history.length;
     this.#output = h("div.output", { role: "log", "aria-label": "Replies", tabIndex: 0, hidden: true });
-    this.#list = h("ul.completions", { role: "listbox", id: "completions", "aria-label": "Completions", hidden: true });
-    this.#input = h("input", {
-      type: "text", placeholder: "Command, such as HGETALL md:AAPL", "aria-label": "Command", spellcheck: "false", autocomplete: "off", role: "combobox",
-      "aria-controls": "completions", "aria-expanded": "false", oninput: () => this.#complete(), onkeydown: (event) => this.#key(event), onblur: () => this.#offer([]),
+    this.#list = h("ul.completions", {
+      role: "listbox",
+      id: "completions",
+      "aria-label": "Completions",
+      hidden: true,
     });
-    this.element = h("div.command", this.#output, this.#list,
-      h("form.command-line", { onsubmit: (event) => this.#run(event) }, h("span.prompt", { "aria-hidden": "true" }, "›"), this.#input));
+    this.#input = h("input", {
+      type: "text",
+      placeholder: "Command, such as HGETALL md:AAPL",
+      "aria-label": "Command",
+      spellcheck: "false",
+      autocomplete: "off",
+      role: "combobox",
+      "aria-controls": "completions",
+      "aria-expanded": "false",
+      oninput: () => this.#complete(),
+      onkeydown: (event) => this.#key(event),
+      onblur: () => this.#offer([]),
+    });
+    this.element = h(
+      "div.command",
+      this.#output,
+      this.#list,
+      h(
+        "form.command-line",
+        { onsubmit: (event) => this.#run(event) },
+        h("span.prompt", { "aria-hidden": "true" }, "›"),
+        this.#input,
+      ),
+    );
   }
 
   async start() {
@@ -48,8 +79,26 @@ export class CommandLine {
     this.#chosen = -1;
     this.#list.hidden = found.length === 0;
     this.#input.setAttribute("aria-expanded", String(found.length > 0));
-    fill(this.#list, found.map((doc, index) => h("li", { role: "option", id: `completion-${index}`, onmousedown: (event) => { event.preventDefault(); this.#take(index); } },
-      h("b", doc.name), " ", h("span.syntax", doc.syntax), h("span.summary", doc.summary))));
+    fill(
+      this.#list,
+      found.map((doc, index) =>
+        h(
+          "li",
+          {
+            role: "option",
+            id: `completion-${index}`,
+            onmousedown: (event) => {
+              event.preventDefault();
+              this.#take(index);
+            },
+          },
+          h("b", doc.name),
+          " ",
+          h("span.syntax", doc.syntax),
+          h("span.summary", doc.summary),
+        ),
+      ),
+    );
   }
 
   #choose(step) {
@@ -68,7 +117,12 @@ export class CommandLine {
 
   #key(event) {
     const { key } = event;
-    if (key === "Tab" && this.#found.length > 0 && !event.shiftKey && !this.#input.value.toUpperCase().startsWith(`${this.#found[0].name} `)) {
+    if (
+      key === "Tab" &&
+      this.#found.length > 0 &&
+      !event.shiftKey &&
+      !this.#input.value.toUpperCase().startsWith(`${this.#found[0].name} `)
+    ) {
       event.preventDefault();
       this.#take(Math.max(0, this.#chosen));
     } else if (key === "Escape" && this.#found.length > 0) {
@@ -123,7 +177,10 @@ export class CommandLine {
 
 // A command with a password is neither shown nor kept.
 function hidden(text) {
-  return text.replace(/^(auth|hello|acl\s+setuser\s+\S+|config\s+set\s+(requirepass|masterauth|masteruser))\s.*$/i, "$1 •••");
+  return text.replace(
+    /^(auth|hello|acl\s+setuser\s+\S+|config\s+set\s+(requirepass|masterauth|masteruser))\s.*$/i,
+    "$1 •••",
+  );
 }
 
 /** The words of a line, with "…" and '…' as redis-cli has them. */
@@ -139,7 +196,9 @@ export function words(text) {
 
 function unescape(text) {
   const named = { n: "\n", r: "\r", t: "\t", b: "\b", a: "\x07" };
-  return text.replace(/\\(x[0-9a-f]{2}|.)/gis, (_, what) => (what.length === 3 ? String.fromCharCode(parseInt(what.slice(1), 16)) : named[what] ?? what));
+  return text.replace(/\\(x[0-9a-f]{2}|.)/gis, (_, what) =>
+    what.length === 3 ? String.fromCharCode(parseInt(what.slice(1), 16)) : (named[what] ?? what),
+  );
 }
 
 /** A reply as redis-cli writes it. */
@@ -147,21 +206,30 @@ export function written(value, indent = "") {
   if (value === null) return "(nil)";
   if (typeof value === "number") return Number.isInteger(value) ? `(integer) ${value}` : `(double) ${value}`;
   if (typeof value === "boolean") return value ? "(true)" : "(false)";
-  if (typeof value === "string") return value.includes("\n") ? value : value === "OK" || value === "PONG" ? value : JSON.stringify(value);
+  if (typeof value === "string")
+    return value.includes("\n") ? value : value === "OK" || value === "PONG" ? value : JSON.stringify(value);
   const isList = Array.isArray(value);
-  const entries = isList ? value.map((one, index) => [`${index + 1})`, one]) : Object.entries(value).map(([name, one]) => [`${JSON.stringify(name)} =>`, one]);
+  const entries = isList
+    ? value.map((one, index) => [`${index + 1})`, one])
+    : Object.entries(value).map(([name, one]) => [`${JSON.stringify(name)} =>`, one]);
   if (entries.length === 0) return isList ? "(empty array)" : "(empty map)";
   const wide = isList ? String(entries.length).length + 1 : 0;
-  return entries.map(([label, one], index) => {
-    const start = `${index === 0 ? "" : indent}${label.padStart(wide)} `;
-    return start + written(one, indent + " ".repeat(isList ? wide + 1 : 2));
-  }).join("\n");
+  return entries
+    .map(([label, one], index) => {
+      const start = `${index === 0 ? "" : indent}${label.padStart(wide)} `;
+      return start + written(one, indent + " ".repeat(isList ? wide + 1 : 2));
+    })
+    .join("\n");
 }
 
 function readDocs(reply) {
   const docs = [];
   const add = (name, doc) => {
-    docs.push({ name: name.replace("|", " ").toUpperCase(), summary: doc.summary ?? "", syntax: (doc.arguments ?? []).map(syntax).join(" ") });
+    docs.push({
+      name: name.replace("|", " ").toUpperCase(),
+      summary: doc.summary ?? "",
+      syntax: (doc.arguments ?? []).map(syntax).join(" "),
+    });
     for (const [inner, more] of Object.entries(doc.subcommands ?? {})) add(inner, more);
   };
   for (const [name, doc] of Object.entries(reply)) add(name, doc);
@@ -172,7 +240,14 @@ function syntax(argument) {
   const flags = argument.flags ?? [];
   const inner = (argument.arguments ?? []).map(syntax);
   const type = argument.type;
-  let text = type === "oneof" ? inner.join(" | ") : type === "block" ? inner.join(" ") : type === "pure-token" ? argument.token : argument.display_text ?? argument.name;
+  let text =
+    type === "oneof"
+      ? inner.join(" | ")
+      : type === "block"
+        ? inner.join(" ")
+        : type === "pure-token"
+          ? argument.token
+          : (argument.display_text ?? argument.name);
   if (argument.token && type !== "pure-token") text = `${argument.token} ${text}`;
   if (flags.includes("multiple")) text = `${text} [${text} …]`;
   if (flags.includes("optional")) return `[${text}]`;

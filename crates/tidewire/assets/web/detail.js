@@ -4,14 +4,27 @@ import { choice, fill, h, write } from "./dom.js";
 import { flash } from "./grid.js";
 import { Chart } from "./chart.js";
 import * as format from "./format.js";
-import { mark } from "./topics.js";
+import { mark } from "./marks.js";
 import { Ladder } from "./ladder.js";
 
 const KEPT = 3_000;
 const BARS = ["open", "high", "low", "close"];
 
 export class Detail {
-  #hub; #subscription; #fields = {}; #cells = new Map(); #table; #head; #chart = null; #chartBox; #points; #ladder = null; #bars = null; #numbers; #timer; #status;
+  #hub;
+  #subscription;
+  #fields = {};
+  #cells = new Map();
+  #table;
+  #head;
+  #chart = null;
+  #chartBox;
+  #points;
+  #ladder = null;
+  #bars = null;
+  #numbers;
+  #timer;
+  #status;
 
   constructor(hub, name) {
     this.#hub = hub;
@@ -23,11 +36,33 @@ export class Detail {
     this.#chartBox = h("div.chart-box");
     this.#table = h("dl.facts.fields");
     this.#numbers = h("span.muted");
-    this.element = h("div.detail",
-      h("div.detail-head", h("h2", { title: name }, this.symbol ?? name), this.#numbers,
-        h("button.plain.icon.close", { type: "button", title: "Close (Esc)", "aria-label": "Close", onclick: () => { location.hash = "topics"; } }, "×")),
-      this.#head, this.#status, this.#body());
-    this.#subscription = hub.subscribe(name, (changes) => this.#take(changes), { hz: 20, failed: (error) => this.#failed(error) });
+    this.element = h(
+      "div.detail",
+      h(
+        "div.detail-head",
+        h("h2", { title: name }, this.symbol ?? name),
+        this.#numbers,
+        h(
+          "button.plain.icon.close",
+          {
+            type: "button",
+            title: "Close (Esc)",
+            "aria-label": "Close",
+            onclick: () => {
+              location.hash = "topics";
+            },
+          },
+          "×",
+        ),
+      ),
+      this.#head,
+      this.#status,
+      this.#body(),
+    );
+    this.#subscription = hub.subscribe(name, (changes) => this.#take(changes), {
+      hz: 20,
+      failed: (error) => this.#failed(error),
+    });
     this.#timer = setInterval(() => this.#count(), 3_000);
     this.#count();
   }
@@ -44,9 +79,22 @@ export class Detail {
     const fields = h("section.block", h("h3", "Fields"), this.#table);
     if (this.symbol === null) return [h("section.block", h("h3", "Trend"), this.#chartBox), fields];
     this.#ladder = new Ladder(this.#hub, this.symbol);
-    const kinds = choice("Chart", [["ticks", "Ticks"], ["1s", "1 s bars"], ["1m", "1 m bars"]], "ticks", (kind) => this.#show(kind));
+    const kinds = choice(
+      "Chart",
+      [
+        ["ticks", "Ticks"],
+        ["1s", "1 s bars"],
+        ["1m", "1 m bars"],
+      ],
+      "ticks",
+      (kind) => this.#show(kind),
+    );
     this.#show("ticks");
-    return [h("section.block", h("div.block-head", h("h3", "Price"), kinds), this.#chartBox), this.#ladder.element, fields];
+    return [
+      h("section.block", h("div.block-head", h("h3", "Price"), kinds), this.#chartBox),
+      this.#ladder.element,
+      fields,
+    ];
   }
 
   #failed(error) {
@@ -80,7 +128,8 @@ export class Detail {
     if (fields === null) return;
     const points = this.#points;
     points.times.push(Math.max(Date.now() / 1000, (points.times.at(-1) ?? 0) + 0.001));
-    for (const name of ["last", "bid", "ask", "value"]) points[name].push(format.isNumber(fields[name]) ? Number(fields[name]) : null);
+    for (const name of ["last", "bid", "ask", "value"])
+      points[name].push(format.isNumber(fields[name]) ? Number(fields[name]) : null);
     if (points.times.length > KEPT) for (const values of Object.values(points)) values.shift();
     if (this.symbol === null && this.#chart === null && format.isNumber(fields.value)) this.#show("value");
     this.#drawTicks();
@@ -97,14 +146,31 @@ export class Detail {
     this.#chart?.close();
     const height = 190;
     if (kind === "ticks") {
-      this.#chart = new Chart({ label: `Last, bid and ask of ${this.symbol}`, height, format: format.price, series: [
-        { label: "Last", colour: "accent", width: 2, step: true }, { label: "Bid", colour: "up", dash: [6, 3], step: true }, { label: "Ask", colour: "down", dash: [2, 3], step: true },
-      ] });
+      this.#chart = new Chart({
+        label: `Last, bid and ask of ${this.symbol}`,
+        height,
+        format: format.price,
+        series: [
+          { label: "Last", colour: "accent", width: 2, step: true },
+          { label: "Bid", colour: "up", dash: [6, 3], step: true },
+          { label: "Ask", colour: "down", dash: [2, 3], step: true },
+        ],
+      });
     } else if (kind === "value") {
-      this.#chart = new Chart({ label: `Values of ${this.name}`, height, format: format.price, series: [{ label: "Value", colour: "accent", step: true }] });
+      this.#chart = new Chart({
+        label: `Values of ${this.name}`,
+        height,
+        format: format.price,
+        series: [{ label: "Value", colour: "accent", step: true }],
+      });
     } else {
-      this.#chart = new Chart({ label: `Bars of ${this.symbol}`, height, format: format.price, candles: true,
-        series: BARS.map((label) => ({ label: label[0].toUpperCase() + label.slice(1), colour: "text" })) });
+      this.#chart = new Chart({
+        label: `Bars of ${this.symbol}`,
+        height,
+        format: format.price,
+        candles: true,
+        series: BARS.map((label) => ({ label: label[0].toUpperCase() + label.slice(1), colour: "text" })),
+      });
       this.#followBars(kind);
     }
     this.#chart.kind = kind;
@@ -121,20 +187,27 @@ export class Detail {
     this.#bars?.subscription.close();
     const bars = { interval, byStart: new Map() };
     this.#bars = bars;
-    bars.subscription = this.#hub.subscribe(`bar:${interval}:${this.symbol}`, (changes) => {
-      for (const { fields } of changes) {
-        if (fields?.start === undefined || !format.isNumber(fields.close)) continue;
-        bars.byStart.set(Number(fields.start), fields);
-        if (bars.byStart.size > KEPT) bars.byStart.delete(bars.byStart.keys().next().value);
-      }
-      this.#drawBars();
-    }, { hz: 10, failed: (error) => this.#failed(error) });
+    bars.subscription = this.#hub.subscribe(
+      `bar:${interval}:${this.symbol}`,
+      (changes) => {
+        for (const { fields } of changes) {
+          if (fields?.start === undefined || !format.isNumber(fields.close)) continue;
+          bars.byStart.set(Number(fields.start), fields);
+          if (bars.byStart.size > KEPT) bars.byStart.delete(bars.byStart.keys().next().value);
+        }
+        this.#drawBars();
+      },
+      { hz: 10, failed: (error) => this.#failed(error) },
+    );
   }
 
   #drawBars() {
     if (this.#chart?.kind !== this.#bars.interval) return;
     const bars = [...this.#bars.byStart].sort(([one], [other]) => one - other);
-    this.#chart.set([bars.map(([start]) => start / 1e9), ...BARS.map((name) => bars.map(([, fields]) => Number(fields[name])))]);
+    this.#chart.set([
+      bars.map(([start]) => start / 1e9),
+      ...BARS.map((name) => bars.map(([, fields]) => Number(fields[name]))),
+    ]);
   }
 
   #drawHead() {
@@ -146,27 +219,46 @@ export class Detail {
     const found = mark(fields);
     const change = Math.round(Number(fields.change_pct ?? 0) * 100);
     const pair = (label, value) => [h("dt", label), h("dd", value)];
-    fill(this.#head,
+    fill(
+      this.#head,
       h("span.big", format.price(fields.last)),
-      h(`span.change${change > 0 ? ".is-up" : change < 0 ? ".is-down" : ""}`, format.change(fields.change_pct)),
+      h(
+        `span.change${change > 0 ? ".is-up" : change < 0 ? ".is-down" : ""}`,
+        format.change(fields.change_pct),
+      ),
       found && h("span.chip", { title: found[2] }, `${found[0]} ${found[1]}`),
-      h("dl.pairs",
-        pair("Bid", `${format.price(fields.bid)} × ${format.count(fields.bid_size)}`), pair("Ask", `${format.price(fields.ask)} × ${format.count(fields.ask_size)}`),
-        pair("Low – high", `${format.price(fields.low)} – ${format.price(fields.high)}`), pair("VWAP", format.price(fields.vwap && Number(fields.vwap).toFixed(4))),
-        pair("Volume", format.count(fields.volume)), pair("Venue", format.line(fields.venue ?? null))));
+      h(
+        "dl.pairs",
+        pair("Bid", `${format.price(fields.bid)} × ${format.count(fields.bid_size)}`),
+        pair("Ask", `${format.price(fields.ask)} × ${format.count(fields.ask_size)}`),
+        pair("Low – high", `${format.price(fields.low)} – ${format.price(fields.high)}`),
+        pair("VWAP", format.price(fields.vwap && Number(fields.vwap).toFixed(4))),
+        pair("Volume", format.count(fields.volume)),
+        pair("Venue", format.line(fields.venue ?? null)),
+      ),
+    );
   }
 
   #drawFields(changed) {
     const names = Object.keys(this.#fields);
     if (names.length !== this.#cells.size || names.some((name) => !this.#cells.has(name))) {
       this.#cells = new Map(names.map((name) => [name, h("dd")]));
-      fill(this.#table, [...this.#cells].map(([name, cell]) => [h("dt", name), cell]));
+      fill(
+        this.#table,
+        [...this.#cells].map(([name, cell]) => [h("dt", name), cell]),
+      );
     }
     for (const [name, cell] of this.#cells) {
       const before = cell.textContent;
       const text = format.field(name, this.#fields[name]);
       write(cell, text);
-      if (changed !== null && name in changed && before !== "" && before !== text && !["ts", "recv_ts", "seq"].includes(name)) {
+      if (
+        changed !== null &&
+        name in changed &&
+        before !== "" &&
+        before !== text &&
+        !["ts", "recv_ts", "seq"].includes(name)
+      ) {
         flash(cell, parseFloat(text.replaceAll(",", "")) >= parseFloat(before.replaceAll(",", "")));
       }
     }

@@ -27,7 +27,16 @@ function set(element, properties) {
   }
 }
 
-const PLAIN = new Set(["role", "for", "list", "colspan", "autocomplete", "inputmode", "spellcheck", "maxlength"]);
+const PLAIN = new Set([
+  "role",
+  "for",
+  "list",
+  "colspan",
+  "autocomplete",
+  "inputmode",
+  "spellcheck",
+  "maxlength",
+]);
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -82,10 +91,17 @@ export function confirm({ title, lines, yes, danger = false }) {
       dialog.remove();
       resolve(answer);
     };
-    const agree = h(danger ? "button.danger" : "button.primary", { type: "button", onclick: () => done(true) }, yes);
+    const agree = h(
+      danger ? "button.danger" : "button.primary",
+      { type: "button", onclick: () => done(true) },
+      yes,
+    );
     dialog.append(
       h("h2", { id: "dialog-title" }, title),
-      h("dl.facts", lines.map(([name, value]) => [h("dt", name), h("dd", value)])),
+      h(
+        "dl.facts",
+        lines.map(([name, value]) => [h("dt", name), h("dd", value)]),
+      ),
       h("div.actions", h("button", { type: "button", onclick: () => done(false) }, "Cancel"), agree),
     );
     dialog.addEventListener("cancel", (event) => {
@@ -101,7 +117,17 @@ export function confirm({ title, lines, yes, danger = false }) {
 /** A choice of a few, as buttons: `[[value, label], …]`. */
 export function choice(label, options, chosen, changed) {
   const buttons = options.map(([value, text]) =>
-    h("button", { type: "button", "aria-pressed": String(value === chosen), "data-value": value, onclick: () => choose(value) }, text));
+    h(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": String(value === chosen),
+        "data-value": value,
+        onclick: () => choose(value),
+      },
+      text,
+    ),
+  );
   const choose = (value) => {
     for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.value === value));
     changed(value);
@@ -123,6 +149,8 @@ export const memory = {
   set(name, value) {
     try {
       localStorage.setItem(`tidewire.${name}`, JSON.stringify(value));
-    } catch { /* storage is off or full: the setting holds for this page only */ }
+    } catch {
+      /* storage is off or full: the setting holds for this page only */
+    }
   },
 };

@@ -3,7 +3,8 @@
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const NONE = "–";
 
-export const isNumber = (value) => value !== null && value !== "" && value !== undefined && Number.isFinite(Number(value));
+export const isNumber = (value) =>
+  value !== null && value !== "" && value !== undefined && Number.isFinite(Number(value));
 
 /** 1234567 → 1,234,567 */
 export function count(value) {
@@ -14,10 +15,20 @@ export function count(value) {
 export function short(value) {
   if (!isNumber(value)) return NONE;
   const number = Number(value);
-  for (const [size, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]]) {
+  for (const [size, unit] of [
+    [1e12, "T"],
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e4, "k"],
+  ]) {
     if (Math.abs(number) >= size) {
       const by = unit === "k" ? 1e3 : size;
-      return (number / by).toFixed(2).slice(0, 5).replace(/\.?0*$/, "") + unit;
+      return (
+        (number / by)
+          .toFixed(2)
+          .slice(0, 5)
+          .replace(/\.?0*$/, "") + unit
+      );
     }
   }
   return Number.isInteger(number) || Math.abs(number) >= 100 ? grouped.format(number) : number.toFixed(1);
@@ -28,7 +39,10 @@ export function price(value) {
   if (!isNumber(value)) return NONE;
   const text = String(value);
   const digits = text.includes(".") && !text.includes("e") ? text.length - text.indexOf(".") - 1 : 0;
-  return Number(value).toLocaleString("en-US", { minimumFractionDigits: Math.max(2, digits), maximumFractionDigits: 9 });
+  return Number(value).toLocaleString("en-US", {
+    minimumFractionDigits: Math.max(2, digits),
+    maximumFractionDigits: 9,
+  });
 }
 
 /** A change in per cent, with its sign and its arrow. */
@@ -44,7 +58,8 @@ export function bytes(value) {
   if (!isNumber(value)) return NONE;
   let number = Number(value);
   for (const unit of ["B", "KB", "MB", "GB"]) {
-    if (Math.abs(number) < 1024) return unit === "B" ? `${number} B` : `${number.toFixed(number < 10 ? 2 : 1)} ${unit}`;
+    if (Math.abs(number) < 1024)
+      return unit === "B" ? `${number} B` : `${number.toFixed(number < 10 ? 2 : 1)} ${unit}`;
     number /= 1024;
   }
   return `${number.toFixed(1)} TB`;
@@ -69,7 +84,12 @@ export function moment(milliseconds) {
 export function duration(seconds) {
   if (!isNumber(seconds)) return NONE;
   const whole = Math.max(0, Math.floor(Number(seconds)));
-  const [d, hours, m, s] = [Math.floor(whole / 86400), Math.floor(whole / 3600) % 24, Math.floor(whole / 60) % 60, whole % 60];
+  const [d, hours, m, s] = [
+    Math.floor(whole / 86400),
+    Math.floor(whole / 3600) % 24,
+    Math.floor(whole / 60) % 60,
+    whole % 60,
+  ];
   if (d > 0) return `${d} d ${hours} h`;
   if (hours > 0) return `${hours} h ${m} m`;
   return m > 0 ? `${m} m ${s} s` : `${s} s`;
@@ -88,9 +108,14 @@ export function latency(nanoseconds) {
   if (!isNumber(nanoseconds)) return NONE;
   const number = Number(nanoseconds);
   if (number < 1e3) return `${Math.round(number)} ns`;
-  for (const [size, unit] of [[1e3, "µs"], [1e6, "ms"], [1e9, "s"]]) {
+  for (const [size, unit] of [
+    [1e3, "µs"],
+    [1e6, "ms"],
+    [1e9, "s"],
+  ]) {
     const inUnit = number / size;
-    if (inUnit < 1e3 || unit === "s") return `${inUnit.toFixed(inUnit < 10 ? 2 : inUnit < 100 ? 1 : 0)} ${unit}`;
+    if (inUnit < 1e3 || unit === "s")
+      return `${inUnit.toFixed(inUnit < 10 ? 2 : inUnit < 100 ? 1 : 0)} ${unit}`;
   }
   return NONE;
 }
@@ -103,7 +128,18 @@ export function line(value) {
 
 const TIMES = new Set(["ts", "recv_ts", "start"]);
 const PRICES = new Set(["bid", "ask", "last", "open", "high", "low", "close", "prev_close", "vwap"]);
-const COUNTS = new Set(["volume", "seq", "trades", "bid_size", "ask_size", "last_size", "bid_orders", "ask_orders", "update", "late"]);
+const COUNTS = new Set([
+  "volume",
+  "seq",
+  "trades",
+  "bid_size",
+  "ask_size",
+  "last_size",
+  "bid_orders",
+  "ask_orders",
+  "update",
+  "late",
+]);
 
 /** A field of a topic, written as its name asks for. */
 export function field(name, value) {

@@ -9,8 +9,18 @@ const SPARE = 6;
 const TALLEST = 8_000_000;
 
 export class Grid {
-  #columns; #shown = []; #wish; #pool = []; #head; #scroller; #space; #empty; #width = 0; #selected = { key: null, index: -1 };
-  #sort; #prefix = `g${Math.random().toString(36).slice(2, 8)}`;
+  #columns;
+  #shown = [];
+  #wish;
+  #pool = [];
+  #head;
+  #scroller;
+  #space;
+  #empty;
+  #width = 0;
+  #selected = { key: null, index: -1 };
+  #sort;
+  #prefix = `g${Math.random().toString(36).slice(2, 8)}`;
   draw = perFrame(() => this.#draw());
 
   /**
@@ -26,8 +36,24 @@ export class Grid {
     this.#head = h("div.grid-head", { role: "row" });
     this.#space = h("div.grid-space");
     this.#empty = h("div.grid-empty", { hidden: true });
-    this.#scroller = h("div.grid-body", { role: "rowgroup", tabIndex: 0, "aria-label": wish.label, onscroll: () => this.#scrolled(), onkeydown: (event) => this.#key(event) }, this.#space);
-    this.element = h("div.grid", { role: "grid", "aria-label": wish.label }, this.#head, this.#scroller, this.#empty);
+    this.#scroller = h(
+      "div.grid-body",
+      {
+        role: "rowgroup",
+        tabIndex: 0,
+        "aria-label": wish.label,
+        onscroll: () => this.#scrolled(),
+        onkeydown: (event) => this.#key(event),
+      },
+      this.#space,
+    );
+    this.element = h(
+      "div.grid",
+      { role: "grid", "aria-label": wish.label },
+      this.#head,
+      this.#scroller,
+      this.#empty,
+    );
     new ResizeObserver(() => this.#resized()).observe(this.element);
   }
 
@@ -43,9 +69,13 @@ export class Grid {
     this.#drawHead();
   }
 
-  top() { this.#scroller.scrollTop = 0; }
+  top() {
+    this.#scroller.scrollTop = 0;
+  }
 
-  focus() { this.#scroller.focus(); }
+  focus() {
+    this.#scroller.focus();
+  }
 
   select(key, index = -1) {
     this.#selected = { key, index };
@@ -75,7 +105,10 @@ export class Grid {
     while (needed() > width && fitting.length > 1) {
       const highest = Math.max(...fitting.map((column) => column.rank ?? 0));
       if (highest === 0) break;
-      fitting = fitting.filter((column) => (column.rank ?? 0) < highest || fitting.findLast((c) => (c.rank ?? 0) === highest) !== column);
+      fitting = fitting.filter(
+        (column) =>
+          (column.rank ?? 0) < highest || fitting.findLast((c) => (c.rank ?? 0) === highest) !== column,
+      );
     }
     this.#shown = fitting;
     const tracks = fitting.map((column) => `minmax(${column.min}px, ${column.grow ?? 1}fr)`).join(" ");
@@ -86,15 +119,23 @@ export class Grid {
   }
 
   #drawHead() {
-    this.#head.replaceChildren(...this.#shown.map((column) => {
-      const isSorted = this.#sort.by === column.id;
-      const order = isSorted ? (this.#sort.descending ? "descending" : "ascending") : "none";
-      const arrow = isSorted ? (this.#sort.descending ? " ↓" : " ↑") : "";
-      const title = column.title + arrow;
-      const inner = column.sortable === false ? title
-        : h("button", { type: "button", title: column.hint, onclick: () => this.#order(column) }, title);
-      return h(column.number ? "div.cell.number" : "div.cell", { role: "columnheader", "aria-sort": order, title: column.hint }, inner);
-    }));
+    this.#head.replaceChildren(
+      ...this.#shown.map((column) => {
+        const isSorted = this.#sort.by === column.id;
+        const order = isSorted ? (this.#sort.descending ? "descending" : "ascending") : "none";
+        const arrow = isSorted ? (this.#sort.descending ? " ↓" : " ↑") : "";
+        const title = column.title + arrow;
+        const inner =
+          column.sortable === false
+            ? title
+            : h("button", { type: "button", title: column.hint, onclick: () => this.#order(column) }, title);
+        return h(
+          column.number ? "div.cell.number" : "div.cell",
+          { role: "columnheader", "aria-sort": order, title: column.hint },
+          inner,
+        );
+      }),
+    );
   }
 
   #order(column) {
@@ -133,12 +174,15 @@ export class Grid {
     while (this.#pool.length < needed) this.#pool.push(this.#line());
     const shift = this.#scroller.scrollTop - this.#above();
     for (const line of this.#pool) line.used = false;
-    for (let index = first; index < last; index++) this.#drawLine(this.#pool[index % this.#pool.length], index, shift);
+    for (let index = first; index < last; index++)
+      this.#drawLine(this.#pool[index % this.#pool.length], index, shift);
     for (const line of this.#pool) if (!line.used) line.element.hidden = true;
   }
 
   #line() {
-    const cells = this.#shown.map((column) => h(column.number ? "div.cell.number" : "div.cell", { role: "gridcell" }));
+    const cells = this.#shown.map((column) =>
+      h(column.number ? "div.cell.number" : "div.cell", { role: "gridcell" }),
+    );
     const element = h("div.grid-row", { role: "row", hidden: true }, cells);
     const line = { element, cells, key: null, values: [], index: -1 };
     element.addEventListener("click", () => this.#open(line));
@@ -159,7 +203,7 @@ export class Grid {
     }
     const isSame = key !== null && line.key === key;
     const isSelected = key !== null && key === this.#selected.key;
-    const marks = row === undefined ? "waiting" : this.#wish.mark?.(row) ?? "";
+    const marks = row === undefined ? "waiting" : (this.#wish.mark?.(row) ?? "");
     const names = `grid-row ${index % 2 ? "odd" : ""} ${marks} ${isSelected ? "selected" : ""}`;
     if (line.names !== names) {
       line.names = names;
@@ -201,9 +245,18 @@ export class Grid {
 
   #key(event) {
     const page = this.window.rows - 2;
-    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+    const steps = {
+      ArrowDown: 1,
+      ArrowUp: -1,
+      PageDown: page,
+      PageUp: -page,
+      Home: -Infinity,
+      End: Infinity,
+    };
     if (event.key === "Enter") {
-      const line = this.#pool.find((one) => one.key !== null && one.key === this.#selected.key && !one.element.hidden);
+      const line = this.#pool.find(
+        (one) => one.key !== null && one.key === this.#selected.key && !one.element.hidden,
+      );
       if (line) this.#open(line);
     } else if (event.key in steps && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
@@ -213,7 +266,12 @@ export class Grid {
 
   #move(step) {
     const last = this.#wish.count() - 1;
-    const start = this.#selected.index < 0 ? (step > 0 ? this.window.from - 1 : this.window.from + 1) : this.#selected.index;
+    const start =
+      this.#selected.index < 0
+        ? step > 0
+          ? this.window.from - 1
+          : this.window.from + 1
+        : this.#selected.index;
     const index = Math.max(0, Math.min(last, start + step));
     this.#reveal(index);
     requestAnimationFrame(() => {

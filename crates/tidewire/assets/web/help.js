@@ -20,7 +20,10 @@ export function showHelp() {
   };
   dialog.append(
     h("h2", { id: "help-title" }, "Keyboard"),
-    h("dl.facts", KEYS.map(([keys, text]) => [h("dt", h("kbd", keys)), h("dd", text)])),
+    h(
+      "dl.facts",
+      KEYS.map(([keys, text]) => [h("dt", h("kbd", keys)), h("dd", text)]),
+    ),
     h("div.actions", h("button.primary", { type: "button", onclick: close }, "Close")),
   );
   dialog.addEventListener("cancel", close);

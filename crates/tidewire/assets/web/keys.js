@@ -11,35 +11,104 @@ const PAGE = 1_000;
 const SIGNS = { string: "str", hash: "hash", list: "list", set: "set", zset: "zset", stream: "strm" };
 
 export class KeysPanel {
-  #hub; #grid; #keys = []; #seen = new Set(); #figures = new Map(); #asked = new Set(); #cursor = null; #scan = 0; #scanned = 0; #size = 0; #progress; #note; #more; #pattern; #type; #side; #key = null; #line; #error = null; #isRunning = false;
+  #hub;
+  #grid;
+  #keys = [];
+  #seen = new Set();
+  #figures = new Map();
+  #asked = new Set();
+  #cursor = null;
+  #scan = 0;
+  #scanned = 0;
+  #size = 0;
+  #progress;
+  #note;
+  #more;
+  #pattern;
+  #type;
+  #side;
+  #key = null;
+  #line;
+  #error = null;
+  #isRunning = false;
 
   constructor(hub) {
     this.#hub = hub;
     this.#grid = new Grid({
-      label: "Keys", sort: { by: "", descending: false }, count: () => this.#keys.length, row: (index) => ({ name: this.#keys[index] }), key: (row) => row.name,
+      label: "Keys",
+      sort: { by: "", descending: false },
+      count: () => this.#keys.length,
+      row: (index) => ({ name: this.#keys[index] }),
+      key: (row) => row.name,
       columns: [
-        { id: "type", title: "Type", min: 68, grow: 0.2, sortable: false, draw: (cell, row) => this.#typeCell(cell, row.name) },
+        {
+          id: "type",
+          title: "Type",
+          min: 68,
+          grow: 0.2,
+          sortable: false,
+          draw: (cell, row) => this.#typeCell(cell, row.name),
+        },
         { id: "name", title: "Key", min: 160, grow: 5, sortable: false, text: (row) => row.name },
-        { id: "ttl", title: "TTL", min: 88, rank: 2, number: true, sortable: false, text: (row) => this.#figure(row.name, "ttl") },
-        { id: "memory", title: "Memory", min: 80, rank: 1, number: true, sortable: false, text: (row) => this.#figure(row.name, "memory") },
+        {
+          id: "ttl",
+          title: "TTL",
+          min: 88,
+          rank: 2,
+          number: true,
+          sortable: false,
+          text: (row) => this.#figure(row.name, "ttl"),
+        },
+        {
+          id: "memory",
+          title: "Memory",
+          min: 80,
+          rank: 1,
+          number: true,
+          sortable: false,
+          text: (row) => this.#figure(row.name, "memory"),
+        },
       ],
-      open: (row) => { location.hash = `keys/${encodeURIComponent(row.name)}`; },
-      sorted: () => {}, moved: (from, rows) => this.#near(from + rows), empty: () => this.#emptyText(),
+      open: (row) => {
+        location.hash = `keys/${encodeURIComponent(row.name)}`;
+      },
+      sorted: () => {},
+      moved: (from, rows) => this.#near(from + rows),
+      empty: () => this.#emptyText(),
     });
     this.#line = new CommandLine(hub);
     this.#side = h("aside.side.wide", { hidden: true });
-    this.element = h("section.panel.stack", { "aria-label": "Keys" },
-      h("div.split", h("div.main-part", this.#toolbar(), this.#grid.element), this.#side), this.#line.element);
+    this.element = h(
+      "section.panel.stack",
+      { "aria-label": "Keys" },
+      h("div.split", h("div.main-part", this.#toolbar(), this.#grid.element), this.#side),
+      this.#line.element,
+    );
   }
 
   #toolbar() {
-    this.#pattern = h("input", { type: "search", value: memory.get("keys.pattern", ""), placeholder: "Pattern, such as live:*  ( / )", "aria-label": "Pattern of keys", spellcheck: "false",
-      oninput: later(() => this.#begin(), 300) });
-    this.#type = h("select", { "aria-label": "Type", onchange: () => this.#begin() }, h("option", { value: "" }, "Any type"), TYPES.map((type) => h("option", { value: type }, type)));
+    this.#pattern = h("input", {
+      type: "search",
+      value: memory.get("keys.pattern", ""),
+      placeholder: "Pattern, such as live:*  ( / )",
+      "aria-label": "Pattern of keys",
+      spellcheck: "false",
+      oninput: later(() => this.#begin(), 300),
+    });
+    this.#type = h(
+      "select",
+      { "aria-label": "Type", onchange: () => this.#begin() },
+      h("option", { value: "" }, "Any type"),
+      TYPES.map((type) => h("option", { value: type }, type)),
+    );
     this.#progress = h("progress", { max: 1, value: 0, "aria-label": "Progress of the scan" });
     this.#note = h("span.muted", { role: "status" });
     this.#more = h("button", { type: "button", hidden: true, onclick: () => this.#go() }, "More");
-    const again = h("button", { type: "button", title: "Scan again", onclick: () => this.#begin() }, "↻ Scan");
+    const again = h(
+      "button",
+      { type: "button", title: "Scan again", onclick: () => this.#begin() },
+      "↻ Scan",
+    );
     return h("div.toolbar", this.#pattern, this.#type, again, this.#more, this.#progress, this.#note);
   }
 
@@ -49,7 +118,11 @@ export class KeysPanel {
     this.#open(name);
   }
 
-  hide() { this.#scan++; this.#isRunning = false; if (this.#cursor !== "0") this.#cursor = null; }
+  hide() {
+    this.#scan++;
+    this.#isRunning = false;
+    if (this.#cursor !== "0") this.#cursor = null;
+  }
 
   escape() {
     if (this.#key !== null) location.hash = "keys";
@@ -102,7 +175,12 @@ export class KeysPanel {
   #options() {
     const pattern = this.#pattern.value.trim();
     const wish = /[*?[\\]/.test(pattern) ? pattern : `*${pattern}*`;
-    return [...(pattern === "" ? [] : ["MATCH", wish]), "COUNT", 500, ...(this.#type.value === "" ? [] : ["TYPE", this.#type.value])];
+    return [
+      ...(pattern === "" ? [] : ["MATCH", wish]),
+      "COUNT",
+      500,
+      ...(this.#type.value === "" ? [] : ["TYPE", this.#type.value]),
+    ];
   }
 
   #tell() {
@@ -123,11 +201,12 @@ export class KeysPanel {
 
   // Type, TTL and memory are asked for the rows in sight only.
   #typeCell(cell, name) {
-    const type = this.#type.value || this.#figures.get(name)?.type || (/^m[dx]:/.test(name) ? "hash" : undefined);
+    const type =
+      this.#type.value || this.#figures.get(name)?.type || (/^m[dx]:/.test(name) ? "hash" : undefined);
     if (cell.firstElementChild === null) fill(cell, h("span.type"));
     const badge = cell.firstElementChild;
     badge.className = `type ${type ?? ""}`;
-    write(badge, type === undefined ? "" : SIGNS[type] ?? type);
+    write(badge, type === undefined ? "" : (SIGNS[type] ?? type));
     this.#ask(name);
   }
 
@@ -142,14 +221,19 @@ export class KeysPanel {
     if (this.#asked.has(name)) return;
     this.#asked.add(name);
     const ask = (...command) => this.#hub.do(...command).catch(() => undefined);
-    const [type, ttl, memory] = await Promise.all([ask("TYPE", name), ask("PTTL", name), ask("MEMORY", "USAGE", name)]);
+    const [type, ttl, memory] = await Promise.all([
+      ask("TYPE", name),
+      ask("PTTL", name),
+      ask("MEMORY", "USAGE", name),
+    ]);
     this.#figures.set(name, { type, ttl, memory });
     this.#grid.draw();
   }
 
   // The next page of names comes before the end of those that are here is in sight.
   #near(last) {
-    if (!this.#isRunning && this.#cursor !== null && this.#cursor !== "0" && last > this.#keys.length - 100) this.#go();
+    if (!this.#isRunning && this.#cursor !== null && this.#cursor !== "0" && last > this.#keys.length - 100)
+      this.#go();
   }
 
   #open(name) {

@@ -7,7 +7,15 @@ const LEVELS = 10;
 const PERIOD_MS = 250;
 
 export class Ladder {
-  #hub; #symbol; #timer; #asking = false; #rows; #note; #quote = null; #known = false; #body;
+  #hub;
+  #symbol;
+  #timer;
+  #asking = false;
+  #rows;
+  #note;
+  #quote = null;
+  #known = false;
+  #body;
 
   constructor(hub, symbol) {
     this.#hub = hub;
@@ -20,12 +28,18 @@ export class Ladder {
     this.#ask();
   }
 
-  close() { clearInterval(this.#timer); }
+  close() {
+    clearInterval(this.#timer);
+  }
 
   /** The best prices, for a source that gives no levels. */
   quote(fields) {
     this.#quote = fields;
-    if (!this.#known) this.#draw([[fields.bid, fields.bid_size, fields.bid_orders]], [[fields.ask, fields.ask_size, fields.ask_orders]]);
+    if (!this.#known)
+      this.#draw(
+        [[fields.bid, fields.bid_size, fields.bid_orders]],
+        [[fields.ask, fields.ask_size, fields.ask_orders]],
+      );
   }
 
   async #ask() {
@@ -35,7 +49,14 @@ export class Ladder {
       const book = await this.#hub.do("TIDEWIRE.BOOK", this.#symbol, "LEVELS", LEVELS);
       this.#known = book.bids.length + book.asks.length > 0;
       const certain = Number(book.depth);
-      write(this.#note, !this.#known ? "best prices only: the source gives no levels" : certain === 65536 ? "all levels" : `${certain} levels certain`);
+      write(
+        this.#note,
+        !this.#known
+          ? "best prices only: the source gives no levels"
+          : certain === 65536
+            ? "all levels"
+            : `${certain} levels certain`,
+      );
       if (this.#known) this.#draw(book.bids, book.asks);
       else if (this.#quote !== null) this.quote(this.#quote);
     } catch (error) {
@@ -46,11 +67,20 @@ export class Ladder {
   }
 
   #draw(bids, asks) {
-    const sides = [...asks.slice(0, LEVELS).map((level) => ["ask", level]).reverse(), ...bids.slice(0, LEVELS).map((level) => ["bid", level])]
-      .filter(([, level]) => format.isNumber(level[0]));
+    const sides = [
+      ...asks
+        .slice(0, LEVELS)
+        .map((level) => ["ask", level])
+        .reverse(),
+      ...bids.slice(0, LEVELS).map((level) => ["bid", level]),
+    ].filter(([, level]) => format.isNumber(level[0]));
     const most = Math.max(1, ...sides.map(([, level]) => Number(level[1])));
     while (this.#rows.length < sides.length) this.#rows.push(row());
-    if (this.#body.childElementCount !== sides.length) fill(this.#body, this.#rows.slice(0, sides.length).map(({ element }) => element));
+    if (this.#body.childElementCount !== sides.length)
+      fill(
+        this.#body,
+        this.#rows.slice(0, sides.length).map(({ element }) => element),
+      );
     sides.forEach(([side, [price, size, orders]], index) => {
       const { element, cells, bar } = this.#rows[index];
       element.className = `level ${side}`;

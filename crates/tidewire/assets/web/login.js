@@ -3,7 +3,11 @@
 import { fill, h } from "./dom.js";
 
 export class Login {
-  #hub; #main; #form; #error; #submit;
+  #hub;
+  #main;
+  #form;
+  #error;
+  #submit;
   isShown = false;
 
   constructor(hub, main) {
@@ -11,18 +15,31 @@ export class Login {
     this.#main = main;
     this.#error = h("p.error", { role: "alert" });
     this.#submit = h("button.primary", { type: "submit" }, "Log in");
-    this.#form = h("form.login", { onsubmit: (event) => this.#send(event) },
+    this.#form = h(
+      "form.login",
+      { onsubmit: (event) => this.#send(event) },
       h("h1", "Log in"),
       h("p.muted", "This hub needs a user: one of its ACL users, with the password."),
-      h("label", "User", h("input", { name: "user", autocomplete: "username", required: true, spellcheck: "false" })),
-      h("label", "Password", h("input", { name: "password", type: "password", autocomplete: "current-password" })),
-      this.#error, this.#submit);
+      h(
+        "label",
+        "User",
+        h("input", { name: "user", autocomplete: "username", required: true, spellcheck: "false" }),
+      ),
+      h(
+        "label",
+        "Password",
+        h("input", { name: "password", type: "password", autocomplete: "current-password" }),
+      ),
+      this.#error,
+      this.#submit,
+    );
   }
 
   show(reason) {
     if (this.isShown) return;
     this.isShown = true;
-    this.#error.textContent = reason && !reason.startsWith("log in") && !/authentication required/i.test(reason) ? reason : "";
+    this.#error.textContent =
+      reason && !reason.startsWith("log in") && !/authentication required/i.test(reason) ? reason : "";
     this.#form.elements.password.value = "";
     fill(this.#main, this.#form);
     const { user, password } = this.#form.elements;

@@ -1,44 +1,14 @@
 // The panel of plant tags: quality, times, trends, alarms; a tag opens beside the table.
 
-import { choice, fill, h, later, memory, perFrame, write } from "./dom.js";
+import { choice, fill, h, later, perFrame, write } from "./dom.js";
 import * as format from "./format.js";
 import { Grid } from "./grid.js";
 import { sparkline } from "./chart.js";
+import { alarm, CLASSES } from "./alarms.js";
 import { Tag } from "./tag.js";
 
 const PREFIX = "mx:";
 const TREND = 60;
-const GOOD = 192;
-const UNCERTAIN = 64;
-
-/** The limits that this browser keeps for a tag. */
-export const limits = {
-  of: (name) => memory.get("limits", {})[name] ?? {},
-  set(name, wish) {
-    const all = memory.get("limits", {});
-    if (wish.low === undefined && wish.high === undefined) delete all[name];
-    else all[name] = wish;
-    memory.set("limits", all);
-    limits.kept = all;
-  },
-  kept: null,
-};
-
-/** The alarm of a tag: rank (2 bad, 1 uncertain or beyond a limit, 0 none), a sign and a text. */
-export function alarm(name, fields) {
-  const quality = Number(fields.quality);
-  if (quality < UNCERTAIN) return { rank: 3, sign: "✕", text: fields.quality_text ?? "bad" };
-  limits.kept ??= memory.get("limits", {});
-  const { low, high } = limits.kept[name] ?? {};
-  const value = Number(fields.value);
-  if (format.isNumber(fields.value) && high !== undefined && value > high) return { rank: 2, sign: "▲", text: `above ${high}` };
-  if (format.isNumber(fields.value) && low !== undefined && value < low) return { rank: 2, sign: "▼", text: `below ${low}` };
-  if (quality < GOOD) return { rank: 1, sign: "?", text: fields.quality_text ?? "uncertain" };
-  return { rank: 0, sign: "✓", text: fields.quality_text ?? "good" };
-}
-
-const CLASSES = ["good", "uncertain", "limit", "bad"];
-
 function qualityCell(cell, row) {
   if (cell.firstElementChild === null) fill(cell, h("span.quality"));
   const { rank, sign, text } = row.alarm;
@@ -56,47 +26,131 @@ function trendCell(cell, row) {
 }
 
 const COLUMNS = [
-  { id: "name", title: "Tag", min: 130, grow: 1.6, text: (row) => row.short },
-  { id: "value", title: "Value", min: 90, grow: 1.2, number: true, text: (row) => format.line(row.fields.value ?? null), flash: (row) => (format.isNumber(row.fields.value) ? row.fields.value : NaN) },
+  { id: "name", title: "Tag", min: 144, grow: 2, text: (row) => row.short },
+  {
+    id: "value",
+    title: "Value",
+    min: 90,
+    grow: 1.2,
+    number: true,
+    text: (row) => format.line(row.fields.value ?? null),
+    flash: (row) => (format.isNumber(row.fields.value) ? row.fields.value : NaN),
+  },
   { id: "alarm", title: "Quality", min: 110, grow: 1.4, draw: qualityCell, hint: "Worst first" },
   { id: "trend", title: "Trend", min: 110, rank: 3, sortable: false, draw: trendCell },
   { id: "type", title: "Type", min: 80, rank: 6, text: (row) => format.line(row.fields.type ?? null) },
-  { id: "ts", title: "Plant time", min: 112, rank: 4, number: true, text: (row) => format.time(row.fields.ts) },
+  {
+    id: "ts",
+    title: "Plant time",
+    min: 112,
+    rank: 4,
+    number: true,
+    text: (row) => format.time(row.fields.ts),
+  },
   { id: "age", title: "Age", min: 70, rank: 2, number: true, text: (row) => format.age(row.fields.ts) },
-  { id: "status", title: "Status", min: 120, rank: 5, grow: 1.4, text: (row) => format.line(row.fields.status ?? null) },
+  {
+    id: "status",
+    title: "Status",
+    min: 120,
+    rank: 5,
+    grow: 1.4,
+    text: (row) => format.line(row.fields.status ?? null),
+  },
 ];
 
 const ORDERS = {
-  name: (row) => row.short, value: (row) => (format.isNumber(row.fields.value) ? Number(row.fields.value) : -Infinity), alarm: (row) => row.alarm.rank,
-  type: (row) => String(row.fields.type), ts: (row) => Number(row.fields.ts), age: (row) => -Number(row.fields.ts), status: (row) => String(row.fields.status),
+  name: (row) => row.short,
+  value: (row) => (format.isNumber(row.fields.value) ? Number(row.fields.value) : -Infinity),
+  alarm: (row) => row.alarm.rank,
+  type: (row) => String(row.fields.type),
+  ts: (row) => Number(row.fields.ts),
+  age: (row) => -Number(row.fields.ts),
+  status: (row) => String(row.fields.status),
 };
 
 export class PlantPanel {
-  #hub; #grid; #rows = new Map(); #shown = []; #subscription = null; #sort = { by: "name", descending: false }; #filter = ""; #which = "all"; #summary; #side; #tag = null;
-  #error = null; #came = false; #follow; #input; #timer = null;
+  #hub;
+  #grid;
+  #rows = new Map();
+  #shown = [];
+  #subscription = null;
+  #sort = { by: "name", descending: false };
+  #filter = "";
+  #which = "all";
+  #summary;
+  #side;
+  #tag = null;
+  #error = null;
+  #came = false;
+  #follow;
+  #input;
+  #timer = null;
   #refresh = perFrame(() => this.#arrange());
 
   constructor(hub) {
     this.#hub = hub;
     this.#grid = new Grid({
-      label: "Plant tags", columns: COLUMNS, sort: this.#sort, count: () => this.#shown.length, row: (index) => this.#shown[index], key: (row) => row.name,
-      open: (row) => { location.hash = `plant/${encodeURIComponent(row.name)}`; },
-      sorted: (by, descending) => { this.#sort = { by, descending }; this.#arrange(); },
+      label: "Plant tags",
+      columns: COLUMNS,
+      sort: this.#sort,
+      count: () => this.#shown.length,
+      row: (index) => this.#shown[index],
+      key: (row) => row.name,
+      open: (row) => {
+        location.hash = `plant/${encodeURIComponent(row.name)}`;
+      },
+      sorted: (by, descending) => {
+        this.#sort = { by, descending };
+        this.#arrange();
+      },
       mark: (row) => `alarm-${CLASSES[row.alarm.rank]}`,
       empty: () => this.#emptyText(),
     });
     this.#summary = h("div.alarms", { role: "status" });
     this.#side = h("aside.side", { hidden: true });
-    this.element = h("section.panel.split", { "aria-label": "Plant" }, h("div.main-part", this.#toolbar(), this.#grid.element), this.#side);
+    this.element = h(
+      "section.panel.split",
+      { "aria-label": "Plant" },
+      h("div.main-part", this.#toolbar(), this.#grid.element),
+      this.#side,
+    );
   }
 
   #toolbar() {
-    this.#input = h("input", { type: "search", placeholder: "Filter by name  ( / )", "aria-label": "Filter by name", spellcheck: "false",
-      oninput: later((event) => { this.#filter = event.target.value.trim().toLowerCase(); this.#arrange(); }) });
-    const which = choice("Which tags", [["all", "All"], ["alarms", "Alarms"]], "all", (value) => { this.#which = value; this.#arrange(); });
-    this.#follow = h("form.inline", { onsubmit: (event) => this.#add(event) },
-      h("input", { name: "tag", type: "text", placeholder: "Follow a tag by name", "aria-label": "Name of a tag to follow", spellcheck: "false" }),
-      h("button", { type: "submit" }, "Follow"));
+    this.#input = h("input", {
+      type: "search",
+      placeholder: "Filter by name  ( / )",
+      "aria-label": "Filter by name",
+      spellcheck: "false",
+      oninput: later((event) => {
+        this.#filter = event.target.value.trim().toLowerCase();
+        this.#arrange();
+      }),
+    });
+    const which = choice(
+      "Which tags",
+      [
+        ["all", "All"],
+        ["alarms", "Alarms"],
+      ],
+      "all",
+      (value) => {
+        this.#which = value;
+        this.#arrange();
+      },
+    );
+    this.#follow = h(
+      "form.inline",
+      { onsubmit: (event) => this.#add(event) },
+      h("input", {
+        name: "tag",
+        type: "text",
+        placeholder: "Follow a tag by name",
+        "aria-label": "Name of a tag to follow",
+        spellcheck: "false",
+      }),
+      h("button", { type: "submit" }, "Follow"),
+    );
     return h("div.toolbar", which, this.#input, this.#follow, this.#summary);
   }
 
@@ -111,7 +165,12 @@ export class PlantPanel {
 
   show(name) {
     this.#subscription ??= this.#hub.subscribe(`${PREFIX}*`, (changes, batch) => this.#take(changes, batch), {
-      hz: 5, fields: ["value", "type", "quality", "quality_text", "ts", "status", "stale"], failed: (error) => { this.#error = error; this.#grid.draw(); },
+      hz: 5,
+      fields: ["value", "type", "quality", "quality_text", "ts", "status", "stale"],
+      failed: (error) => {
+        this.#error = error;
+        this.#grid.draw();
+      },
     });
     this.#timer ??= setInterval(() => this.#grid.draw(), 1_000);
     this.#open(name);
@@ -170,8 +229,15 @@ export class PlantPanel {
       return found === 0 ? (one.short < other.short ? -1 : 1) : found * way;
     });
     this.#shown = shown;
-    fill(this.#summary, [[3, "✕", "bad"], [2, "▲▼", "beyond limits"], [1, "?", "uncertain"]].map(([rank, sign, text]) =>
-      h(`span.count.${CLASSES[rank]}`, `${sign} ${counts[rank]} ${text}`)), h("span.muted", `${format.count(this.#rows.size)} tags`));
+    fill(
+      this.#summary,
+      [
+        [3, "✕", "bad"],
+        [2, "▲▼", "beyond limits"],
+        [1, "?", "uncertain"],
+      ].map(([rank, sign, text]) => h(`span.count.${CLASSES[rank]}`, `${sign} ${counts[rank]} ${text}`)),
+      h("span.muted", `${format.count(this.#rows.size)} tags`),
+    );
     this.#grid.draw();
   }
 
@@ -179,7 +245,9 @@ export class PlantPanel {
     if (this.#error !== null) return `${this.#error.code}: ${this.#error.message}`;
     if (!this.#came) return "Waiting for the first values…";
     if (this.#rows.size === 0) return "This hub follows no plant tags (start it with --mx)";
-    return this.#which === "alarms" ? "No alarms: all tags are good and within their limits" : "No tag with this name";
+    return this.#which === "alarms"
+      ? "No alarms: all tags are good and within their limits"
+      : "No tag with this name";
   }
 
   #open(name) {

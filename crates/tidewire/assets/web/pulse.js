@@ -1,14 +1,39 @@
 // Reads the hub's INFO once per second while the page is in sight, and keeps its figures of the last minutes.
 
-const SECTIONS = ["server", "clients", "memory", "persistence", "stats", "replication", "keyspace", "lanes", "shares", "topics", "feed", "plant", "cluster"];
+const SECTIONS = [
+  "server",
+  "clients",
+  "memory",
+  "persistence",
+  "stats",
+  "replication",
+  "keyspace",
+  "lanes",
+  "shares",
+  "topics",
+  "feed",
+  "plant",
+  "cluster",
+];
 const COUNTERS = [
-  "feed_applied_messages", "delivered_messages", "conflated_messages", "total_commands_processed", "total_net_input_bytes",
-  "total_net_output_bytes", "plant_updates", "feed_gaps", "web_batches", "web_rows",
+  "feed_applied_messages",
+  "delivered_messages",
+  "conflated_messages",
+  "total_commands_processed",
+  "total_net_input_bytes",
+  "total_net_output_bytes",
+  "plant_updates",
+  "feed_gaps",
+  "web_batches",
+  "web_rows",
 ];
 const KEPT = 600;
 
 export class Pulse {
-  #hub; #listeners = new Set(); #failed = new Set(); #before = null;
+  #hub;
+  #listeners = new Set();
+  #failed = new Set();
+  #before = null;
   now = null;
   /** Times in seconds, and by name the figures at these times. */
   times = [];
@@ -30,7 +55,9 @@ export class Pulse {
   }
 
   /** Called where this user may not read INFO. */
-  onFailure(listener) { this.#failed.add(listener); }
+  onFailure(listener) {
+    this.#failed.add(listener);
+  }
 
   async #read() {
     if (document.hidden || this.#hub.state.name !== "open") return;
@@ -54,7 +81,12 @@ export class Pulse {
     }
     this.now = { info, rates, lanes: lanes(info, isSame ? before.info : null, seconds) };
     this.#before = { info, at };
-    this.#keep({ ...rates, used_memory: Number(info.used_memory), used_memory_rss: Number(info.used_memory_rss), clients: Number(info.connected_clients) });
+    this.#keep({
+      ...rates,
+      used_memory: Number(info.used_memory),
+      used_memory_rss: Number(info.used_memory_rss),
+      clients: Number(info.connected_clients),
+    });
     for (const listener of this.#listeners) listener(this.now);
   }
 
@@ -87,10 +119,15 @@ export function parse(text) {
 
 /** `a=1,b=2` as an object. */
 export function parts(text) {
-  return Object.fromEntries((text ?? "").split(",").filter(Boolean).map((part) => {
-    const at = part.indexOf("=");
-    return [part.slice(0, at), part.slice(at + 1)];
-  }));
+  return Object.fromEntries(
+    (text ?? "")
+      .split(",")
+      .filter(Boolean)
+      .map((part) => {
+        const at = part.indexOf("=");
+        return [part.slice(0, at), part.slice(at + 1)];
+      }),
+  );
 }
 
 function lanes(info, before, seconds) {
@@ -100,8 +137,15 @@ function lanes(info, before, seconds) {
     const old = before === null ? null : parts(before[`lane${number}`]);
     const rate = (name) => (old === null ? null : (now[name] - old[name]) / seconds);
     found.push({
-      number, connections: now.connections, doing: now.doing, sends: now.sends, turn: Number(now.turn_usec),
-      busy: old === null ? null : Math.min(100, rate("busy_usec") / 1e4), turns: rate("turns"), reads: rate("reads"), writes: rate("writes"),
+      number,
+      connections: now.connections,
+      doing: now.doing,
+      sends: now.sends,
+      turn: Number(now.turn_usec),
+      busy: old === null ? null : Math.min(100, rate("busy_usec") / 1e4),
+      turns: rate("turns"),
+      reads: rate("reads"),
+      writes: rate("writes"),
     });
   }
   return found;

@@ -4,6 +4,8 @@
   let chosen = null;
   try {
     chosen = JSON.parse(localStorage.getItem("tidewire.theme"));
-  } catch { /* storage is off */ }
+  } catch {
+    /* storage is off */
+  }
   document.documentElement.dataset.theme = chosen === "light" || chosen === "dark" ? chosen : system;
 })();

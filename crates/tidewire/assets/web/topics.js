@@ -3,26 +3,32 @@
 import { choice, fill, h, later, memory, write } from "./dom.js";
 import * as format from "./format.js";
 import { Grid } from "./grid.js";
+import { mark } from "./marks.js";
 import { openView } from "./view.js";
 import { Detail } from "./detail.js";
 
-const KINDS = [["market", "Market"], ["live", "Live"], ["all", "All"], ["pattern", "Pattern"]];
+const KINDS = [
+  ["market", "Market"],
+  ["live", "Live"],
+  ["all", "All"],
+  ["pattern", "Pattern"],
+];
 const PATTERNS = { market: ["md:*"], live: ["live:*"], all: ["md:*", "mx:*", "live:*"] };
 const FIELDS = [
-  "last", "change_pct", "bid", "bid_size", "ask", "ask_size", "volume", "venue", "state", "stale", "side", "recv_ts",
+  "last",
+  "change_pct",
+  "bid",
+  "bid_size",
+  "ask",
+  "ask_size",
+  "volume",
+  "venue",
+  "state",
+  "stale",
+  "side",
+  "recv_ts",
 ];
 const AROUND = 40;
-
-/** What a row says beside its values: a sign, a word and an explanation. */
-export function mark(fields) {
-  if (fields === null) return null;
-  if (Number(fields.stale) === 2) return ["?", "in doubt", "Messages of the source are missing and have been requested"];
-  if (Number(fields.stale) === 1) return ["◌", "stale", "The source is disconnected or silent: these are its last values"];
-  if (fields.state === "halted") return ["■", "halted", "Trading is halted"];
-  if (fields.state === "paused") return ["❚❚", "paused", "Trading is paused"];
-  if (fields.state === "closed") return ["×", "closed", "Trading is closed"];
-  return null;
-}
 
 const field = (row, name) => row.fields?.[name];
 
@@ -50,8 +56,17 @@ function changeStyle(cell, row) {
   cell.classList.toggle("is-down", value < 0);
 }
 
-const number = (id, title, min, rank, text, more = {}) => ({ id, title, min, rank, number: true, text: (row) => text(field(row, id)), ...more });
-const moving = (id, title, min, rank) => number(id, title, min, rank, format.price, { flash: (row) => field(row, id) });
+const number = (id, title, min, rank, text, more = {}) => ({
+  id,
+  title,
+  min,
+  rank,
+  number: true,
+  text: (row) => text(field(row, id)),
+  ...more,
+});
+const moving = (id, title, min, rank) =>
+  number(id, title, min, rank, format.price, { flash: (row) => field(row, id) });
 
 const MARKET = [
   { id: "name", title: "Topic", min: 104, grow: 1.6, draw: nameCell },
@@ -64,36 +79,77 @@ const MARKET = [
   number("volume", "Volume", 96, 4, format.count),
   { id: "state", title: "State", min: 76, rank: 6, text: stateText },
   { id: "venue", title: "Venue", min: 84, rank: 7, text: (row) => format.line(field(row, "venue")) },
-  { id: "recv_ts", title: "Updated", min: 116, rank: 8, number: true, text: (row) => format.time(field(row, "recv_ts")) },
+  {
+    id: "recv_ts",
+    title: "Updated",
+    min: 116,
+    rank: 8,
+    number: true,
+    text: (row) => format.time(field(row, "recv_ts")),
+  },
 ];
 
 function anyValue(row) {
   if (row.fields === null) return format.LINE;
   const names = Object.keys(row.fields);
   if (names.length === 1 && names[0] === "value") return format.line(row.fields.value);
-  if (row.name.startsWith("md:")) return `last ${format.price(row.fields.last)}  bid ${format.price(row.fields.bid)}  ask ${format.price(row.fields.ask)}`;
-  if (row.name.startsWith("mx:")) return `${format.line(row.fields.value)}  (${row.fields.quality_text ?? ""})`;
+  if (row.name.startsWith("md:"))
+    return `last ${format.price(row.fields.last)}  bid ${format.price(row.fields.bid)}  ask ${format.price(row.fields.ask)}`;
+  if (row.name.startsWith("mx:"))
+    return `${format.line(row.fields.value)}  (${row.fields.quality_text ?? ""})`;
   return names.map((name) => `${name} ${format.line(row.fields[name])}`).join("  ");
 }
 
 const ANY = [
-  { id: "name", title: "Topic", min: 140, grow: 1, draw: (cell, row) => { nameCell(cell, row); write(cell.children[1], row.name); } },
+  {
+    id: "name",
+    title: "Topic",
+    min: 140,
+    grow: 1,
+    draw: (cell, row) => {
+      nameCell(cell, row);
+      write(cell.children[1], row.name);
+    },
+  },
   { id: "value", title: "Value", min: 160, grow: 3, sortable: false, text: anyValue },
 ];
 
 export class TopicsPanel {
-  #hub; #grid; #view = null; #page = { total: 0, from: 0, rows: [] }; #wish; #total; #filter; #pattern; #detail; #kind; #side; #came = false; #error = null;
+  #hub;
+  #grid;
+  #view = null;
+  #page = { total: 0, from: 0, rows: [] };
+  #wish;
+  #total;
+  #filter;
+  #pattern;
+  #detail;
+  #kind;
+  #side;
+  #came = false;
+  #error = null;
 
   constructor(hub) {
     this.#hub = hub;
     this.#kind = memory.get("topics.kind", "market");
-    this.#wish = { sort: "name", descending: false, filter: "", from: 0, rows: 60, ...memory.get("topics.order", {}) };
+    this.#wish = {
+      sort: "name",
+      descending: false,
+      filter: "",
+      from: 0,
+      rows: 60,
+      ...memory.get("topics.order", {}),
+    };
     this.#grid = new Grid({
-      label: "Topics", columns: this.#columns(), sort: { by: this.#wish.sort, descending: this.#wish.descending },
+      label: "Topics",
+      columns: this.#columns(),
+      sort: { by: this.#wish.sort, descending: this.#wish.descending },
       count: () => this.#page.total,
       row: (index) => this.#page.rows[index - this.#page.from],
       key: (row) => row.name,
-      open: (row) => { location.hash = `topics/${encodeURIComponent(row.name)}`; },
+      open: (row) => {
+        location.hash = `topics/${encodeURIComponent(row.name)}`;
+      },
       sorted: (sort, descending) => this.#order(sort, descending),
       moved: (from, rows) => this.#moved(from, rows),
       mark: (row) => (mark(row.fields) === null ? "" : "is-old"),
@@ -101,19 +157,39 @@ export class TopicsPanel {
     });
     this.#side = h("aside.side", { hidden: true });
     this.#detail = null;
-    this.element = h("section.panel.split", { "aria-label": "Topics" }, h("div.main-part", this.#toolbar(), this.#grid.element), this.#side);
+    this.element = h(
+      "section.panel.split",
+      { "aria-label": "Topics" },
+      h("div.main-part", this.#toolbar(), this.#grid.element),
+      this.#side,
+    );
   }
 
   #toolbar() {
     this.#total = h("span.muted.total", { role: "status" });
-    this.#filter = h("input", { type: "search", placeholder: "Filter by name  ( / )", "aria-label": "Filter by name", spellcheck: "false",
-      oninput: later(() => this.#change({ filter: this.#filter.value.trim() })) });
-    this.#pattern = h("input.pattern", { type: "text", value: memory.get("topics.pattern", "md:*"), "aria-label": "Pattern of topics", spellcheck: "false",
-      hidden: this.#kind !== "pattern", onchange: () => this.#begin() });
+    this.#filter = h("input", {
+      type: "search",
+      placeholder: "Filter by name  ( / )",
+      "aria-label": "Filter by name",
+      spellcheck: "false",
+      oninput: later(() => this.#change({ filter: this.#filter.value.trim() })),
+    });
+    this.#pattern = h("input.pattern", {
+      type: "text",
+      value: memory.get("topics.pattern", "md:*"),
+      "aria-label": "Pattern of topics",
+      spellcheck: "false",
+      hidden: this.#kind !== "pattern",
+      onchange: () => this.#begin(),
+    });
     this.#filter.addEventListener("keydown", (event) => {
       if (event.key === "Enter" || event.key === "ArrowDown") this.#grid.focus();
     });
-    const busiest = h("button", { type: "button", title: "Most updates first", onclick: () => this.#order("updates", true) }, "Busiest");
+    const busiest = h(
+      "button",
+      { type: "button", title: "Most updates first", onclick: () => this.#order("updates", true) },
+      "Busiest",
+    );
     const kinds = choice("Kind of topic", KINDS, this.#kind, (kind) => {
       this.#kind = kind;
       memory.set("topics.kind", kind);
@@ -124,7 +200,11 @@ export class TopicsPanel {
     return h("div.toolbar", kinds, this.#pattern, this.#filter, busiest, this.#total);
   }
 
-  #columns() { return this.#kind === "market" || (this.#kind === "pattern" && this.#pattern?.value.startsWith("md:")) ? MARKET : ANY; }
+  #columns() {
+    return this.#kind === "market" || (this.#kind === "pattern" && this.#pattern?.value.startsWith("md:"))
+      ? MARKET
+      : ANY;
+  }
 
   show(name) {
     if (this.#view === null) this.#begin();
@@ -152,7 +232,12 @@ export class TopicsPanel {
     this.#grid.top();
     this.#wish.from = 0;
     const fields = this.#columns() === MARKET ? FIELDS : undefined;
-    this.#view = openView(this.#hub, { ...this.#wish, topics, fields, hz: 10 }, (page) => this.#take(page), (error) => this.#refused(error));
+    this.#view = openView(
+      this.#hub,
+      { ...this.#wish, topics, fields, hz: 10 },
+      (page) => this.#take(page),
+      (error) => this.#refused(error),
+    );
   }
 
   #take(page) {

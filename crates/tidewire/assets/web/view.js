@@ -14,7 +14,13 @@ export function openView(hub, wish, listener, failed) {
 }
 
 class LocalView {
-  #wish; #listener; #subscription; #updates = new Map(); #changed = new Map(); #order = null; #timer = null;
+  #wish;
+  #listener;
+  #subscription;
+  #updates = new Map();
+  #changed = new Map();
+  #order = null;
+  #timer = null;
 
   constructor(hub, wish, listener, failed) {
     this.#wish = { ...wish };
@@ -54,7 +60,12 @@ class LocalView {
     const part = filter.toLowerCase();
     const { topics } = this.#subscription;
     const names = [...topics.keys()].filter((name) => name.toLowerCase().includes(part));
-    const value = sort === "name" ? (name) => name : sort === "updates" ? (name) => this.#updates.get(name) : (name) => topics.get(name)?.[sort];
+    const value =
+      sort === "name"
+        ? (name) => name
+        : sort === "updates"
+          ? (name) => this.#updates.get(name)
+          : (name) => topics.get(name)?.[sort];
     const way = descending ? -1 : 1;
     names.sort((one, other) => {
       const [a, b] = [value(one), value(other)];
@@ -77,7 +88,9 @@ class LocalView {
     const names = this.#sorted();
     const { from, rows } = this.#wish;
     const page = names.slice(from, from + rows).map((name) => ({
-      name, fields: this.#subscription.topics.get(name) ?? null, changed: this.#changed.get(name) ?? null,
+      name,
+      fields: this.#subscription.topics.get(name) ?? null,
+      changed: this.#changed.get(name) ?? null,
     }));
     this.#changed.clear();
     this.#listener({ total: names.length, from, rows: page });
