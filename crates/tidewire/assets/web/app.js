@@ -152,7 +152,7 @@ async function opened() {
 function route() {
   const [name, ...rest] = location.hash.slice(1).split("/");
   const found = PANELS.find(([panel]) => panel === name) ?? PANELS[0];
-  const argument = rest.length > 0 ? decodeURIComponent(rest.join("/")) : null;
+  const argument = rest.length > 0 ? decoded(rest.join("/")) : null;
   if (login.isShown) return;
   if (!made.has(found[0])) made.set(found[0], new found[2](hub, pulse));
   const panel = made.get(found[0]);
@@ -167,6 +167,15 @@ function route() {
     document.title = `${found[1]} · Tidewire`;
   }
   panel.show(argument);
+}
+
+/** An address with a cut escape is taken as it is. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 window.addEventListener("hashchange", route);

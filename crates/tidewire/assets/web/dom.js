@@ -96,13 +96,14 @@ export function confirm({ title, lines, yes, danger = false }) {
       { type: "button", onclick: () => done(true) },
       yes,
     );
+    const cancel = h("button", { type: "button", onclick: () => done(false) }, "Cancel");
     dialog.append(
       h("h2", { id: "dialog-title" }, title),
       h(
         "dl.facts",
         lines.map(([name, value]) => [h("dt", name), h("dd", value)]),
       ),
-      h("div.actions", h("button", { type: "button", onclick: () => done(false) }, "Cancel"), agree),
+      h("div.actions", cancel, agree),
     );
     dialog.addEventListener("cancel", (event) => {
       event.preventDefault();
@@ -110,7 +111,8 @@ export function confirm({ title, lines, yes, danger = false }) {
     });
     document.body.append(dialog);
     dialog.showModal();
-    agree.focus();
+    // Enter, pressed twice in a hurry, must not do what cannot be undone.
+    (danger ? cancel : agree).focus();
   });
 }
 
