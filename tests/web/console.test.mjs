@@ -25,6 +25,7 @@ test("a change has a sign and an arrow, and none where it is zero", () => {
   assert.equal(format.change(0.479), "▲ +0.48 %");
   assert.equal(format.change(-1.5), "▼ −1.50 %");
   assert.equal(format.change(0.001), "0.00 %");
+  assert.deepEqual([0.48, -0.005, 0.001, null].map(format.way), [1, -1, 0, 0]);
 });
 
 test("latencies and durations are short", () => {

@@ -217,7 +217,7 @@ export class Detail {
       return;
     }
     const found = mark(fields);
-    const change = Math.round(Number(fields.change_pct ?? 0) * 100);
+    const change = format.way(fields.change_pct);
     const pair = (label, value) => [h("dt", label), h("dd", value)];
     fill(
       this.#head,

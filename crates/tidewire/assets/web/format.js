@@ -54,6 +54,11 @@ export function change(value) {
   return number > 0 ? `▲ +${text} %` : `▼ −${text} %`;
 }
 
+/** 1, -1 or 0: the way of a change, as it is written. */
+export function way(value) {
+  return { "▲": 1, "▼": -1 }[change(value)[0]] ?? 0;
+}
+
 export function bytes(value) {
   if (!isNumber(value)) return NONE;
   let number = Number(value);

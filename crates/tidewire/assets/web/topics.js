@@ -51,9 +51,9 @@ function stateText(row) {
 }
 
 function changeStyle(cell, row) {
-  const value = Math.round(Number(field(row, "change_pct") ?? 0) * 100);
-  cell.classList.toggle("is-up", value > 0);
-  cell.classList.toggle("is-down", value < 0);
+  const way = format.way(field(row, "change_pct"));
+  cell.classList.toggle("is-up", way > 0);
+  cell.classList.toggle("is-down", way < 0);
 }
 
 const number = (id, title, min, rank, text, more = {}) => ({
