@@ -281,6 +281,20 @@ run("a hub that wants a user is logged in to once, and again after each lost con
   assert.deepEqual(peer.takes(), [{ login: 3, user: "ada", password: "secret" }]);
 });
 
+run("a hub that names no user is not asked for anything before the login", (peer) => {
+  peer.hub.subscribe("md:*", () => {});
+  peer.opens({ user: null });
+  assert.equal(peer.hub.state.name, "login");
+  assert.deepEqual(peer.takes(), []);
+});
+
+run("a request that the hub would close the connection for is not sent", async (peer) => {
+  peer.opens({ limits: { message_bytes: 1_000 } });
+  await assert.rejects(peer.hub.do("SET", "a", "é".repeat(500)), { code: "LIMIT" });
+  assert.deepEqual(peer.takes(), []);
+  assert.equal(peer.hub.state.name, "open");
+});
+
 run("a hub that was started again is told as such", (peer) => {
   const restarts = [];
   peer.hub.on("restart", (hello) => restarts.push(hello.run));

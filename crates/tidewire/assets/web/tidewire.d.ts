@@ -20,7 +20,8 @@ export interface Hello {
   server: string;
   /** Another text after each restart of the hub. */
   run: string;
-  user: string;
+  /** null: log in first. */
+  user: string | null;
   limits: { [name: string]: number };
 }
 
@@ -37,7 +38,7 @@ export interface Options {
 }
 
 /** What the hub or this client refused. `code` is Redis's (NOPERM, WRONGTYPE, …), or NOLINK
- * (nothing was sent), or UNKNOWN (the connection was lost before the answer, or the plant was silent). */
+ * or LIMIT (nothing was sent), or UNKNOWN (the connection was lost before the answer, or the plant was silent). */
 export class HubError extends Error {
   constructor(code: string, message: string);
   code: string;

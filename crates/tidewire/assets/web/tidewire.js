@@ -142,6 +142,11 @@ export class Hub {
   #ask(verb, members) {
     return new Promise((resolve, reject) => {
       const number = ++this.#number;
+      const most = this.#hello?.limits?.message_bytes;
+      if (most !== undefined && bytesOfMessage(members) > most - 64) {
+        reject(new HubError("LIMIT", `the request is longer than ${most} bytes; nothing was sent`));
+        return;
+      }
       if (this.#hello === null || !this.#send({ [verb]: number, ...members })) {
         reject(new HubError("NOLINK", "not connected to the hub; nothing was sent"));
         return;
@@ -217,8 +222,11 @@ export class Hub {
     this.#hello = hello;
     this.#retry = FIRST_RETRY_MS;
     if (isOther) this.#tell("restart", hello);
-    if (this.#credentials === null) this.#ready();
-    else this.login(this.#credentials.user, this.#credentials.password).catch((error) => this.#needUser(error.message));
+    if (this.#credentials !== null) {
+      const { user, password } = this.#credentials;
+      this.login(user, password).catch((error) => this.#needUser(error.message));
+    } else if (hello.user === null) this.#needUser("");
+    else this.#ready();
   }
 
   #ready() {
@@ -386,6 +394,10 @@ function merged(fields, changed) {
 export function bytesOf(text) {
   if (!text.startsWith("base64:")) return new TextEncoder().encode(text);
   return Uint8Array.from(atob(text.slice(7)), (letter) => letter.charCodeAt(0));
+}
+
+function bytesOfMessage(members) {
+  return new TextEncoder().encode(JSON.stringify(members)).length;
 }
 
 function nextFrame(task) {
