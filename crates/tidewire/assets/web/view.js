@@ -21,11 +21,12 @@ class LocalView {
   #changed = new Map();
   #order = null;
   #timer = null;
+  #told = 0;
 
   constructor(hub, wish, listener, failed) {
     this.#wish = { ...wish };
     this.#listener = listener;
-    const options = { fields: wish.fields, hz: wish.hz, failed };
+    const options = { fields: wish.fields, hz: Math.min(wish.hz ?? 4, 4), failed };
     this.#subscription = hub.subscribe(wish.topics, (changes, batch) => this.#take(changes, batch), options);
   }
 
@@ -49,7 +50,10 @@ class LocalView {
       if (!isKnown || fields === null) this.#order = null;
       if (!snapshot) this.#changed.set(name, changed);
     }
-    if (snapshot && !complete) return;
+    // A snapshot of many topics comes in parts: the page shows it while it grows.
+    const now = performance.now();
+    if (snapshot && !complete && now - this.#told < 250) return;
+    this.#told = now;
     this.#tell();
   }
 
