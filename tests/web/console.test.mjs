@@ -70,9 +70,14 @@ test("replies are written as redis-cli writes them", () => {
 });
 
 test("INFO and CLIENT LIST are read", () => {
-  assert.deepEqual(parse("# Server\r\nrun_id:ab\r\n\r\nlane0:a=1,b=x\r\n"), { run_id: "ab", lane0: "a=1,b=x" });
+  assert.deepEqual(parse("# Server\r\nrun_id:ab\r\n\r\nlane0:a=1,b=x\r\n"), {
+    run_id: "ab",
+    lane0: "a=1,b=x",
+  });
   assert.deepEqual(parts("a=1,b=x=y"), { a: "1", b: "x=y" });
-  const [client] = readClients("id=3 addr=127.0.0.1:5 name=feed sub=1 psub=2 ssub=0 omem=70000 cmd=client|list user=default age=9 idle=1\n");
+  const [client] = readClients(
+    "id=3 addr=127.0.0.1:5 name=feed sub=1 psub=2 ssub=0 omem=70000 cmd=client|list user=default age=9 idle=1\n",
+  );
   assert.deepEqual(
     [client.label, client.subscriptions, client.pending, client.command],
     ["feed (127.0.0.1:5)", 3, 70000, "client list"],

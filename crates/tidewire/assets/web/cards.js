@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 
 /** A box with a title, and a note or a control beside it. */
 export function card(title, note, ...body) {
-  return h("section.card", { "aria-label": title }, h("div.block-head", h("h3", title), note), ...body);
+  return h("section.card", { "aria-label": title }, h("div.block-head", h("h2.title", title), note), ...body);
 }
 
 /** A table of a few rows: `columns` are [title, isNumber]. */

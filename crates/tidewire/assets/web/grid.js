@@ -34,26 +34,21 @@ export class Grid {
     this.#columns = wish.columns;
     this.#sort = { ...wish.sort };
     this.#head = h("div.grid-head", { role: "row" });
-    this.#space = h("div.grid-space");
+    this.#space = h("div.grid-space", { role: "rowgroup" });
     this.#empty = h("div.grid-empty", { hidden: true });
     this.#scroller = h(
       "div.grid-body",
       {
-        role: "rowgroup",
+        role: "grid",
         tabIndex: 0,
         "aria-label": wish.label,
         onscroll: () => this.#scrolled(),
         onkeydown: (event) => this.#key(event),
       },
+      this.#head,
       this.#space,
     );
-    this.element = h(
-      "div.grid",
-      { role: "grid", "aria-label": wish.label },
-      this.#head,
-      this.#scroller,
-      this.#empty,
-    );
+    this.element = h("div.grid", this.#scroller, this.#empty);
     new ResizeObserver(() => this.#resized()).observe(this.element);
   }
 
@@ -82,9 +77,14 @@ export class Grid {
     this.draw();
   }
 
+  // The height of the rows in sight: the head stays above them.
+  get #view() {
+    return Math.max(0, this.#scroller.clientHeight - HEIGHT);
+  }
+
   /** First row in sight, and number of rows that fit. */
   get window() {
-    const view = this.#scroller.clientHeight;
+    const view = this.#view;
     return { from: Math.floor(this.#above() / HEIGHT), rows: Math.ceil(view / HEIGHT) + 1 };
   }
 
@@ -153,7 +153,7 @@ export class Grid {
 
   // How many pixels of the whole table are above what is in sight.
   #above() {
-    const view = this.#scroller.clientHeight;
+    const view = this.#view;
     const whole = this.#wish.count() * HEIGHT;
     const tall = Math.min(whole, TALLEST);
     if (whole <= tall || tall <= view) return this.#scroller.scrollTop;
@@ -164,7 +164,7 @@ export class Grid {
     if (this.element.clientWidth === 0) return;
     const count = this.#wish.count();
     this.#space.style.height = `${Math.min(count * HEIGHT, TALLEST)}px`;
-    this.element.setAttribute("aria-rowcount", count + 1);
+    this.#scroller.setAttribute("aria-rowcount", count + 1);
     this.#empty.hidden = count > 0;
     if (count === 0) write(this.#empty, this.#wish.empty?.() ?? "Nothing to show");
     const { from, rows } = this.window;
@@ -244,6 +244,7 @@ export class Grid {
   }
 
   #key(event) {
+    if (event.target !== this.#scroller) return;
     const page = this.window.rows - 2;
     const steps = {
       ArrowDown: 1,
@@ -282,7 +283,7 @@ export class Grid {
   }
 
   #reveal(index) {
-    const view = this.#scroller.clientHeight;
+    const view = this.#view;
     const top = index * HEIGHT;
     const above = this.#above();
     if (top < above) this.#to(top);
@@ -290,7 +291,7 @@ export class Grid {
   }
 
   #to(pixels) {
-    const view = this.#scroller.clientHeight;
+    const view = this.#view;
     const whole = this.#wish.count() * HEIGHT;
     const tall = Math.min(whole, TALLEST);
     this.#scroller.scrollTop = whole > tall ? pixels * ((tall - view) / (whole - view)) : pixels;

@@ -184,7 +184,7 @@ export class Key {
       { type: "button", hidden: true, onclick: () => this.#try(() => this.#page(kind)) },
       "More",
     );
-    const heads = [...kind.columns, ...(this.#isReadOnly ? [] : [""])].map((title) =>
+    const heads = [...kind.columns, ...(this.#isReadOnly ? [] : [h("span.unseen", "Actions")])].map((title) =>
       h("th", { scope: "col" }, title),
     );
     const table = h("table.values", h("thead", h("tr", heads)), this.#rows);

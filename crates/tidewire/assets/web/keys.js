@@ -77,7 +77,7 @@ export class KeysPanel {
       empty: () => this.#emptyText(),
     });
     this.#line = new CommandLine(hub);
-    this.#side = h("aside.side.wide", { hidden: true });
+    this.#side = h("section.side.wide", { hidden: true, "aria-label": "Details" });
     this.element = h(
       "section.panel.stack",
       { "aria-label": "Keys" },

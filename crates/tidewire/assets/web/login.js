@@ -18,7 +18,7 @@ export class Login {
     this.#form = h(
       "form.login",
       { onsubmit: (event) => this.#send(event) },
-      h("h1", "Log in"),
+      h("h2", "Log in"),
       h("p.muted", "This hub needs a user: one of its ACL users, with the password."),
       h(
         "label",

@@ -61,7 +61,7 @@ export class LogCard {
 
   constructor(hub) {
     this.#hub = hub;
-    this.#list = h("ol.log", { role: "log", "aria-label": "Log lines", tabIndex: 0 });
+    this.#list = h("div.log", { role: "log", "aria-label": "Log lines", tabIndex: 0 });
     this.#error = h("p.error", { hidden: true });
     const level = choice(
       "Least level",
@@ -112,7 +112,7 @@ export class LogCard {
       this.#list,
       shown.map(({ time, level, target, message }) =>
         h(
-          `li.${String(level).toLowerCase().replace(/\W/g, "")}`,
+          `div.log-line.${String(level).toLowerCase().replace(/\W/g, "")}`,
           h("time", String(time).slice(11, 23)),
           h("b", `${SIGNS[level] ?? "·"} ${level}`),
           h("span.target", target),

@@ -107,7 +107,7 @@ export class PlantPanel {
       empty: () => this.#emptyText(),
     });
     this.#summary = h("div.alarms", { role: "status" });
-    this.#side = h("aside.side", { hidden: true });
+    this.#side = h("section.side", { hidden: true, "aria-label": "Details" });
     this.element = h(
       "section.panel.split",
       { "aria-label": "Plant" },

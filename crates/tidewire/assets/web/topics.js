@@ -155,7 +155,7 @@ export class TopicsPanel {
       mark: (row) => (mark(row.fields) === null ? "" : "is-old"),
       empty: () => this.#emptyText(),
     });
-    this.#side = h("aside.side", { hidden: true });
+    this.#side = h("section.side", { hidden: true, "aria-label": "Details" });
     this.#detail = null;
     this.element = h(
       "section.panel.split",
