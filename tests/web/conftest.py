@@ -1,6 +1,8 @@
 """Fixtures of the console's tests: a hub with its page, and a headless browser."""
 
+import mimetypes
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +20,8 @@ from support import BINARY, Hub, Program, Simulator, eventually, free_ports  # n
 PATIENCE_MS = 30_000
 CHROMIUM = os.environ.get("TIDEWIRE_CHROMIUM") or shutil.which("chromium")
 # A program that speaks the protocol of the page in front of a hub without it: PORT RESP ASSETS LOG.
+# Shows the files of the tree in place of those in the binary: no build after each change.
+FROM_TREE = os.environ.get("TIDEWIRE_WEB_FROM_TREE")
 STAND_IN = os.environ.get("TIDEWIRE_WEB_STAND_IN")
 
 
@@ -152,6 +156,15 @@ def browser():
         one.close()
 
 
+def from_tree(route):
+    """Answers with a file of the tree, under the page's policy."""
+    name = route.request.url.rpartition("/")[2] or "index.html"
+    route.fulfill(path=ASSETS / name, headers={
+        "Content-Type": mimetypes.guess_type(name)[0] or "text/plain",
+        "Content-Security-Policy": "default-src 'self'",
+    })
+
+
 class Pages:
     """Opens pages, and keeps what went wrong in them."""
 
@@ -165,6 +178,8 @@ class Pages:
             viewport={"width": width, "height": height}, color_scheme=theme
         )
         context.set_default_timeout(PATIENCE_MS)
+        if FROM_TREE:
+            context.route(re.compile(rf"{re.escape(url)}/([\w.-]*\.\w+)?$"), from_tree)
         self._contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: self.troubles.append(str(error)))

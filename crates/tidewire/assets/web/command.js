@@ -58,6 +58,7 @@ export class CommandLine {
     this.#docs = [];
     try {
       this.#docs = readDocs(await this.#hub.do("COMMAND", "DOCS"));
+      if (document.activeElement === this.#input) this.#complete();
     } catch {
       this.#docs = null; // no right to read them, or no connection: asked again next time
     }
