@@ -19,10 +19,11 @@ from support import BINARY, Hub, Program, Simulator, eventually, free_ports  # n
 # How long a page may take on a busy machine before a test says that nothing comes.
 PATIENCE_MS = 30_000
 CHROMIUM = os.environ.get("TIDEWIRE_CHROMIUM") or shutil.which("chromium")
-# A program that speaks the protocol of the page in front of a hub without it: PORT RESP ASSETS LOG.
 # Shows the files of the tree in place of those in the binary: no build after each change.
 FROM_TREE = os.environ.get("TIDEWIRE_WEB_FROM_TREE")
-STAND_IN = os.environ.get("TIDEWIRE_WEB_STAND_IN")
+
+# A page whose files are put in place counts as of another network than the hub.
+ARGUMENTS = ["--no-sandbox", *(["--disable-features=LocalNetworkAccessChecks"] if FROM_TREE else [])]
 
 
 def has_web():
@@ -35,50 +36,30 @@ def has_web():
 class Site:
     """A hub and the address of its page. It can be stopped, and started again in its place."""
 
-    def __init__(self, folder, *arguments, env=None, prepare=None):
+    def __init__(self, folder, *arguments, prepare=None):
         self._folder = folder
         self._arguments = arguments
-        self._env = env
         self._prepare = prepare
         self.port = free_ports(1)[0]
         self.url = f"http://127.0.0.1:{self.port}"
-        self._stand_in = None
         self.hub = None
         self.start()
 
     def start(self):
-        own = [] if STAND_IN else ["--web", f"127.0.0.1:{self.port}"]
         place = None if self.hub is None else self.hub.resp_port
-        self.hub = Hub(self._folder, *self._arguments, *own, resp_port=place)
+        web = ["--web", f"127.0.0.1:{self.port}"]
+        self.hub = Hub(self._folder, *self._arguments, *web, resp_port=place)
         if self._prepare is not None:
             self._prepare(self.hub)
-        if STAND_IN:
-            log = self._folder / f"{len(list(self._folder.glob('*.stdout'))) - 1}.stderr"
-            words = [sys.executable, STAND_IN, self.port, self.hub.resp_port, ASSETS, log]
-            environment = {**os.environ, **(self._env or {})}
-            self._stand_in = subprocess.Popen(
-                [*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                env=environment,
-            )
-            assert self._stand_in.stdout.readline() == b"bridge ready\n"
-
-    def stop(self):
-        if self._stand_in is not None:
-            self._stand_in.kill()
-            self._stand_in.wait()
-        self.hub.stop()
 
     def kill(self):
-        if self._stand_in is not None:
-            self._stand_in.kill()
-            self._stand_in.wait()
         self.hub.kill()
 
 
 @pytest.fixture(scope="module")
 def make_site(tmp_path_factory):
     """Starts hubs with a page, with these options."""
-    if not (has_web() or STAND_IN):
+    if not has_web():
         pytest.skip(f"{BINARY} has no --web")
     made = []
 
@@ -151,7 +132,7 @@ def browser():
     playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install playwright")
     playwright.expect.set_options(timeout=PATIENCE_MS)
     with playwright.sync_playwright() as driver:
-        one = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        one = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield one
         one.close()
 
