@@ -233,7 +233,7 @@ export class Grid {
     const now = Number(column.flash(row));
     const before = line.values[at];
     line.values[at] = now;
-    if (!isSame) cell.classList.remove("up-a", "up-b", "down-a", "down-b");
+    if (!isSame) cell.classList.remove(...WAYS);
     else if (before !== undefined && now !== before && !Number.isNaN(now)) flash(cell, now > before);
   }
 
@@ -298,10 +298,22 @@ export class Grid {
   }
 }
 
-/** Lights a cell up for a moment. Two names of one animation take turns, so that it begins again. */
+const WAYS = ["up-a", "up-b", "up-s", "down-a", "down-b", "down-s"];
+
+/**
+ * Lights a cell up for a moment, and keeps the way of its change. A cell that changes all the time is
+ * lit now and then only: a page where everything shines says nothing. Two names of one animation take
+ * turns, so that it begins again.
+ */
 export function flash(cell, isUp) {
   const way = isUp ? "up" : "down";
-  const next = cell.classList.contains(`${way}-a`) ? `${way}-b` : `${way}-a`;
-  cell.classList.remove("up-a", "up-b", "down-a", "down-b");
+  const now = performance.now();
+  const isRested = !(cell.restsUntil > now);
+  const next = !isRested ? `${way}-s` : cell.classList.contains(`${way}-a`) ? `${way}-b` : `${way}-a`;
+  if (isRested) cell.restsUntil = now + 1_500 + Math.random() * 2_500;
+  // A light that is still on goes out by itself.
+  if (!isRested && cell.classList.contains(`${way}-a`)) return;
+  if (!isRested && cell.classList.contains(`${way}-b`)) return;
+  cell.classList.remove(...WAYS);
   cell.classList.add(next);
 }
