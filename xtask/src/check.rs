@@ -2,7 +2,7 @@
 
 use crate::counts::Counts;
 use crate::shell::{Failure, Shell};
-use crate::{clients, dependencies, linearizable, live, model, python, simulate, tidy, tools};
+use crate::{clients, dependencies, linearizable, live, model, python, simulate, tidy, tools, web};
 use std::path::Path;
 use std::time::Instant;
 
@@ -33,6 +33,7 @@ pub(crate) fn run(root: &Path, counts: &mut Counts) -> Result<(), Failure> {
     step("simulation", || simulate::short(&shell))?;
     step("loom model", || loom(&shell, counts))?;
     step("black-box tests", || python::run(&shell, counts))?;
+    step("console", || web::run(&shell, counts))?;
     step("other people's clients", || clients::run(&shell, counts))?;
     step("linearizable", || linearizable::short(&shell))?;
     step("live topics", || live::short(&shell))?;

@@ -279,7 +279,7 @@ impl ClientTests {
 }
 
 /// Parses node's `# pass 34` and `# fail 0`.
-fn parse_tap(text: &str) -> Counts {
+pub(crate) fn parse_tap(text: &str) -> Counts {
     let of = |word: &str| {
         let line = text.lines().rev().find_map(|line| line.strip_prefix(word));
         line.and_then(|number| number.trim().parse().ok())

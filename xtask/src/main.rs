@@ -26,6 +26,7 @@ mod spdx;
 mod suites;
 mod tidy;
 mod tools;
+mod web;
 mod wheel;
 
 use arguments::Arguments;
