@@ -11,7 +11,7 @@ update and stand also where the rate is not reached.
                 beside it. NATS's messages are what the server counts as received; CPU is that of
                 the process, or that of the threads `cluster` and `nats` alone (net)
     join        an edge starts with SYMBOLS topics in the snapshot: from the link to the join, by
-                its log
+                its log, and what its resident memory grows by
     latency     one symbol trades at a publisher of the owner, 500 times a second; a subscriber of
                 Redis at the owner and one at an edge note when each price comes. Extra is the
                 difference
@@ -101,7 +101,8 @@ class Bench:
 
     def nats_received(self):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.monitor}/varz", timeout=30) as answer:
-            return json.load(answer)["in_msgs"]
+            figures = json.load(answer)
+        return figures["in_msgs"], figures["in_bytes"]
 
     def end(self):
         for program in self.programs:
@@ -118,6 +119,11 @@ def cpu_s(hub, names=None):
             fields = fields.split()
             total += int(fields[11]) + int(fields[12])
     return total / TICKS
+
+
+def resident_bytes(hub):
+    status = pathlib.Path(f"/proc/{hub.pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
 
 
 def await_that(condition, what):
@@ -177,7 +183,9 @@ def throughput(site, options):
         return f"{seconds / updates * 1e9:.0f} ns"
 
     yield "updates/s published", f"{options.rate:,}", f"{updates / took:,.0f}"
-    yield "NATS messages/s", "≤ 4,000", f"{(after[2] - before[2]) / took:,.0f}"
+    messages, received = (late - early for early, late in zip(before[2], after[2]))
+    yield "NATS messages/s", "≤ 4,000", f"{messages / took:,.0f}"
+    yield "NATS bytes per update, snapshots included", "", f"{received / updates:.1f}"
     yield "owner: CPU per update, net", "≤ 100 ns", of(spent[1][1])
     yield "edge: CPU per update, applying included", "", of(max(spent[0][2:]))
     yield "hub without a cluster: CPU per update", "", of(spent[0][0])
@@ -185,11 +193,16 @@ def throughput(site, options):
     for edge, name in zip(edges, ("first", "second")):
         yield f"{name} edge: lag at the end", "0", figure(edge, "cluster_source0", "lag")
         yield f"{name} edge: gaps", "0", figure(edge, "cluster_source0", "gaps")
+    yield "owner: resident memory", "", f"{resident_bytes(owner) / 2**20:,.0f} MiB"
+    yield "edge: resident memory", "", f"{resident_bytes(edges[0]) / 2**20:,.0f} MiB"
     exchange.kill()
     late = site.hub("late")
+    empty = resident_bytes(late)
     joined = moment_of(late, "the source is joined") - moment_of(late, "linked to NATS")
     symbols = figure(late, "cluster_source0", "symbols")
     yield f"join with {int(symbols or 0):,} topics", "≤ 1 s", f"{joined:.2f} s"
+    grown = (resident_bytes(late) - empty) / max(1, int(symbols or 0))
+    yield "memory per joined topic", "", f"{grown:,.0f} bytes"
 
 
 def latency(site, options):

@@ -228,8 +228,14 @@ class Publisher:
 
 
 def pause(hub):
-    """Stops a hub's process, as a machine that hangs."""
+    """Stops a hub's process, as a machine that hangs. Its threads end what they do first."""
     hub.process.send_signal(signal.SIGSTOP)
+    tasks = Path(f"/proc/{hub.process.pid}/task")
+    eventually(lambda: all(_state(task) == "T" for task in tasks.iterdir()), "all threads stop")
+
+
+def _state(task):
+    return (task / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def go_on(hub):

@@ -17,11 +17,16 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
-def request(epoch, number, ticket, name, value, user=b"tests", address=b"nowhere"):
+def words(*parts, protocol=2):
+    """The words of a command, as a request of the kind 3 has them."""
+    return bytes([protocol]) + b"".join(struct.pack("<I", len(part)) + part for part in parts)
+
+
+def request(epoch, number, ticket, name, value, user=b"tests", address=b"nowhere", kind=1):
     lengths = struct.pack("<HBBI", len(name), len(user), len(address), len(value))
 
     def message(checksum):
-        head = HEADER.pack(0x5754, 1, 1, checksum, epoch, SESSION, number, ticket)
+        head = HEADER.pack(0x5754, 1, kind, checksum, epoch, SESSION, number, ticket)
         return head + lengths + name + user + address + value
 
     return message(crc32c(message(0)))
@@ -41,13 +46,13 @@ class Requests:
         head = f"PUB {subject} _INBOX.tests {len(payload)}\r\n".encode()
         self.socket.sendall(head + payload + b"\r\n")
 
-    def send_write(self, *fields):
+    def send_write(self, *fields, **options):
         """Sends a request to write that has no answer: the next `write` finds its own."""
-        self.send("tw.tests.write.@a.x", request(*fields))
+        self.send("tw.tests.write.@a.x", request(*fields, **options))
 
-    def write(self, epoch, number, ticket, name, value):
+    def write(self, epoch, number, ticket, name, value, **options):
         """Outcome, ticket and text of the answer, which must be the next one that comes."""
-        self.send_write(epoch, number, ticket, name, value)
+        self.send_write(epoch, number, ticket, name, value, **options)
         while (words := self.lines.readline().split())[0] != b"MSG":
             assert words[0] in (b"INFO", b"PING"), words
         answer = self.lines.read(int(words[-1]) + 2)[:-2]

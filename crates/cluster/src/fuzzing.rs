@@ -13,8 +13,9 @@ use crate::lease::LeaseAction;
 use crate::owner::{Owner, OwnerConfig};
 use crate::topics::{TopicClient, TopicEvent};
 use crate::writes::{
-    Admission, AskedWrites, KIND_ANSWER, KIND_REQUEST, TakenWrites, WRITE_HEADER_LENGTH,
-    WriteAnswer, WriteId, WriteRequest, seal_write,
+    Admission, AskedWrites, KIND_ANSWER, KIND_COMMAND, KIND_REQUEST, TakenWrites,
+    WRITE_HEADER_LENGTH, WriteAnswer, WriteId, WriteRequest, decode_words, encode_words,
+    seal_write,
 };
 
 /// Reads messages of the stream KEYS, each behind its length in 4 bytes, unchanged and with correct
@@ -87,7 +88,8 @@ fn follow_keys(member: &mut KeysMember, message: &[u8], sequence: u64) {
 /// Reads requests and answers of writes, each behind its length in 4 bytes, unchanged and with
 /// correct checksums, as an edge and as an owner.
 pub fn fuzz_write_frame(data: &[u8]) {
-    for repairs in [None, Some(KIND_REQUEST), Some(KIND_ANSWER)] {
+    let kinds = [KIND_REQUEST, KIND_COMMAND, KIND_ANSWER].map(Some);
+    for repairs in [None].into_iter().chain(kinds) {
         let mut taken = TakenWrites::new(5);
         let mut asked = AskedWrites::new(1);
         let (mut now_ns, mut rest) = (0, data);
@@ -104,12 +106,17 @@ pub fn fuzz_write_frame(data: &[u8]) {
             }
             if let Ok(request) = WriteRequest::decode(&message) {
                 assert_eq!(request.encode(), message, "a request has one form");
+                if request.is_command {
+                    let words = decode_words(request.value);
+                    let again = words.map(|(protocol, words)| encode_words(protocol, words));
+                    assert_eq!(again.as_deref(), Some(request.value));
+                }
                 take_write(&mut taken, (request.id, request.ticket), now_ns);
             }
             if let Ok(answer) = WriteAnswer::decode(&message) {
                 assert_eq!(WriteAnswer::decode(&answer.encode()), Ok(answer));
                 let id = asked.begin((), ("a", answer.id.epoch), 1, now_ns);
-                let ends = id.is_ok_and(|(id, _)| asked.is_answer(id.number, &answer));
+                let ends = id.is_ok_and(|(id, _)| asked.is_answer(id.number, &answer, now_ns));
                 assert!(!ends || asked.end(answer.id.number).is_some());
             }
             asked.due(now_ns).into_iter().for_each(|number| {

@@ -11,6 +11,18 @@
 //! the last renewal that succeeded was *sent*: the server cannot have got it earlier.
 
 use std::collections::VecDeque;
+use std::time::Duration;
+
+/// How long an entry lives without being written again, by the clock of NATS.
+pub const ENTRY_AGE: Duration = Duration::from_secs(3);
+
+/// Returns the first sequence of a stream that is made at this time: a stream, or a bucket, that is
+/// made again goes on above the one before, whose messages were fewer than 10 in a millisecond.
+pub fn first_sequence(wall_ms: u64) -> u64 {
+    wall_ms.saturating_mul(SEQUENCES_A_MILLISECOND)
+}
+
+const SEQUENCES_A_MILLISECOND: u64 = 10;
 
 /// Settings of a lease.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +37,7 @@ pub struct LeaseConfig {
 }
 
 impl Default for LeaseConfig {
-    /// For a bucket whose entries expire after 3 s.
+    /// For a bucket whose entries expire after [`ENTRY_AGE`].
     fn default() -> Self {
         LeaseConfig {
             renew_ns: 1_000_000_000,

@@ -11,11 +11,13 @@
 mod asked;
 mod frame;
 mod taken;
+mod words;
 
 pub use asked::{AskedWrites, WAITING_BYTES_MAX, WAITING_MAX};
 pub use frame::{
-    ADDRESS_LENGTH_MAX, KIND_ANSWER, KIND_REQUEST, NAME_LENGTH_MAX, TEXT_LENGTH_MAX,
-    USER_LENGTH_MAX, VALUE_LENGTH_MAX, WRITE_HEADER_LENGTH, WriteAnswer, WriteFrameError, WriteId,
-    WriteOutcome, WriteRequest, seal_write,
+    ADDRESS_LENGTH_MAX, KIND_ANSWER, KIND_COMMAND, KIND_REQUEST, NAME_LENGTH_MAX, REPLY_LENGTH_MAX,
+    TEXT_LENGTH_MAX, USER_LENGTH_MAX, VALUE_LENGTH_MAX, WRITE_HEADER_LENGTH, WriteAnswer,
+    WriteFrameError, WriteId, WriteOutcome, WriteRequest, seal_write,
 };
 pub use taken::{Admission, SESSIONS_MAX, TAKEN_MAX, TakenWrites};
+pub use words::{decode_words, encode_words};

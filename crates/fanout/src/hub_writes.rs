@@ -6,18 +6,47 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tidewire_keyspace::MountWriter;
+use tidewire_resp::{ArgumentList, Protocol};
+
+/// The end of a write: the reply of its command as the client gets it, `None` for a plain `OK`; or
+/// the error.
+pub type WriteEnd = Result<Option<Box<[u8]>>, String>;
+
+/// What a write does to its topic.
+#[derive(Clone, Debug)]
+pub enum WriteAction {
+    /// Sets this value, as by SET with nothing else.
+    Value(Box<[u8]>),
+    /// Runs a command on this topic alone.
+    Command {
+        /// Its words.
+        words: ArgumentList,
+        /// What its reply looks like.
+        protocol: Protocol,
+    },
+}
+
+impl WriteAction {
+    /// Returns the bytes of its value or its words.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Value(value) => value.len(),
+            Self::Command { words, .. } => words.memory_bytes(),
+        }
+    }
+}
 
 /// A client's write to a topic of another hub.
 #[derive(Clone, Debug)]
 pub struct AskedWrite {
-    /// The client that waits.
-    pub writer: MountWriter,
+    /// The client that waits; `None` for a message of a pusher.
+    pub writer: Option<MountWriter>,
     /// The hub that has the topic.
     pub hub: Box<str>,
     /// The topic.
     pub name: Box<[u8]>,
-    /// The value.
-    pub value: Box<[u8]>,
+    /// What is done to it.
+    pub action: WriteAction,
     /// Name of the client's user.
     pub user: Box<[u8]>,
     /// Address of the client.
@@ -29,8 +58,8 @@ pub struct AskedWrite {
 pub struct EndedWrite {
     /// Number of the request.
     pub number: u64,
-    /// The error that its client gets, if there is one.
-    pub result: Result<(), String>,
+    /// What its client gets.
+    pub result: WriteEnd,
 }
 
 /// Writes between hubs, on their way between lanes and the thread that shares topics. No lane waits
@@ -57,6 +86,8 @@ pub struct WriteCounters {
     pub asked: Outcomes,
     /// Those that wait for an answer.
     pub asked_waiting: AtomicU64,
+    /// Their bytes.
+    pub asked_bytes: AtomicU64,
     /// Writes of other hubs' clients to topics of this one.
     pub taken: Outcomes,
     /// Those that have not ended.
@@ -90,7 +121,7 @@ impl HubWrites {
 
     /// Passes a client's write on; returns false if there is no room.
     pub fn ask(&self, write: AskedWrite) -> bool {
-        let bytes = write.name.len() + write.value.len();
+        let bytes = write.name.len() + write.action.bytes();
         let mut asked = self.asked.lock();
         if asked.writes.len() >= ASKED_MAX || asked.bytes + bytes > ASKED_BYTES_MAX {
             return false;
@@ -102,8 +133,21 @@ impl HubWrites {
         true
     }
 
+    /// Returns whether a message of a pusher has room. It leaves some for clients, and waits at the
+    /// pusher's connection meanwhile.
+    pub fn has_room_for_push(&self) -> bool {
+        let waiting = self.counters.asked_waiting.load(Ordering::Relaxed);
+        let bytes = self.counters.asked_bytes.load(Ordering::Relaxed);
+        let asked = self.asked.lock();
+        let (writes, bytes) = (
+            asked.writes.len() as u64 + waiting,
+            asked.bytes as u64 + bytes,
+        );
+        writes < PUSHED_MAX && bytes < ASKED_BYTES_MAX as u64 / 2
+    }
+
     /// Tells of the end of another hub's write.
-    pub fn end(&self, number: u64, result: Result<(), String>) {
+    pub fn end(&self, number: u64, result: WriteEnd) {
         // At most one entry for each request that was taken, and these are limited.
         self.ended.lock().push(EndedWrite { number, result });
         self.wake();
@@ -141,6 +185,8 @@ impl Outcomes {
 
 /// Maximum writes that wait for the thread.
 const ASKED_MAX: usize = 4_096;
+/// With so many writes on their way, messages of pushers wait.
+const PUSHED_MAX: u64 = 1_024;
 /// Maximum bytes of their names and values.
 const ASKED_BYTES_MAX: usize = 32 << 20;
 
@@ -151,14 +197,14 @@ mod tests {
 
     fn write(bytes: usize) -> AskedWrite {
         AskedWrite {
-            writer: MountWriter {
+            writer: Some(MountWriter {
                 lane: 0,
                 client: 1,
                 token: 1,
-            },
+            }),
             hub: "a".into(),
             name: b"live:x".as_slice().into(),
-            value: vec![0; bytes].into(),
+            action: WriteAction::Value(vec![0; bytes].into()),
             user: b"default".as_slice().into(),
             address: "127.0.0.1:1".into(),
         }
@@ -173,12 +219,12 @@ mod tests {
             counter.fetch_add(1, Ordering::Relaxed);
         });
         assert!(writes.ask(write(1)));
-        writes.end(7, Ok(()));
+        writes.end(7, Ok(None));
         assert_eq!(woken.load(Ordering::Relaxed), 2);
         assert_eq!(writes.take_asked().len(), 1);
         let end = EndedWrite {
             number: 7,
-            result: Ok(()),
+            result: Ok(None),
         };
         assert_eq!(writes.take_ended(), [end]);
         assert!(writes.take_asked().is_empty() && writes.take_ended().is_empty());
@@ -195,5 +241,24 @@ mod tests {
         assert!(!writes.ask(write(1)));
         writes.take_asked();
         assert!(writes.ask(write(1)));
+    }
+
+    #[test]
+    fn pushers_wait_while_clients_still_have_room() {
+        let writes = HubWrites::default();
+        writes
+            .counters
+            .asked_waiting
+            .store(PUSHED_MAX - 1, Ordering::Relaxed);
+        assert!(writes.has_room_for_push());
+        assert!(writes.ask(write(1)));
+        assert!(!writes.has_room_for_push() && writes.ask(write(1)));
+        writes.take_asked();
+        assert!(writes.has_room_for_push());
+        writes
+            .counters
+            .asked_bytes
+            .store(ASKED_BYTES_MAX as u64 / 2, Ordering::Relaxed);
+        assert!(!writes.has_room_for_push() && writes.ask(write(1)));
     }
 }

@@ -18,7 +18,9 @@ mod frames;
 pub use frames::Dialect;
 
 mod hub_writes;
-pub use hub_writes::{AskedWrite, EndedWrite, HubWrites, Outcomes, WriteCounters};
+pub use hub_writes::{
+    AskedWrite, EndedWrite, HubWrites, Outcomes, WriteAction, WriteCounters, WriteEnd,
+};
 
 mod json;
 pub use json::write_json_text;

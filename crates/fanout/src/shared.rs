@@ -9,6 +9,8 @@ use parking_lot::Mutex;
 use tidewire_keyspace::MountWriter;
 use tidewire_resp::Writer;
 
+use crate::hub_writes::{WriteAction, WriteEnd};
+
 /// The live keys of a hub, for the thread that shares them with other hubs. It locks shards, so no
 /// lane may wait for that thread.
 pub trait SharedKeys: fmt::Debug + Send + Sync {
@@ -27,9 +29,9 @@ pub trait SharedKeys: fmt::Debug + Send + Sync {
     fn change_remote(&self, name: &[u8], change: &mut dyn FnMut(bool) -> bool);
 
     /// Tells a client of the end of its write to a topic of another hub.
-    fn tell_writer(&self, writer: MountWriter, result: Result<(), String>);
+    fn tell_writer(&self, writer: MountWriter, result: WriteEnd);
 
-    /// Sets an own live key for another hub. The end goes to [`HubWrites`](crate::HubWrites).
+    /// Changes an own live key for another hub. The end goes to [`HubWrites`](crate::HubWrites).
     fn write_own(&self, write: OwnWrite);
 }
 
@@ -40,8 +42,8 @@ pub struct OwnWrite {
     pub number: u64,
     /// The key.
     pub name: Box<[u8]>,
-    /// The value.
-    pub value: Box<[u8]>,
+    /// What is done to it.
+    pub action: WriteAction,
     /// Which hub it comes from, for MONITOR and SLOWLOG.
     pub from: Box<str>,
 }

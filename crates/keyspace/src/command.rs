@@ -291,6 +291,21 @@ impl Command {
         }
     }
 
+    /// Returns the position of the key, if another server that has this key can run the command by
+    /// itself: it changes this key alone, never waits, and neither names a database nor brings a
+    /// payload of DUMP, which only some versions can read.
+    pub fn key_elsewhere(&'static self, arguments: Arguments<'_>) -> Option<usize> {
+        let is_data = matches!(self.run, Run::Data(_)) && matches!(self.locks, Locks::Keys);
+        let needs_more = Flags::BLOCKING.with(Flags::RESTORES);
+        if !is_data || !self.has(Flags::WRITES_KEYS) || self.has(needs_more) || self.name == "move"
+        {
+            return None;
+        }
+        let mut positions = self.key_positions(arguments);
+        let first = positions.next()?;
+        (first < arguments.len() && positions.next().is_none()).then_some(first)
+    }
+
     #[inline]
     pub(crate) fn only_key(&self, arguments: Arguments<'_>) -> Option<(&KeySpec, usize)> {
         let [spec] = self.keys else {

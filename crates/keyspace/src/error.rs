@@ -22,7 +22,7 @@ macro_rules! errors {
             /// EXPIRE does not know this option; contains the option.
             UnsupportedOption(Box<str>),
             /// The key belongs to a mount; contains the mount's own text.
-            Mounted(&'static str),
+            Mounted(Box<str>),
             /// An error of one command only; contains the whole text.
             Refused(&'static str),
             /// The same, with a text that mentions the arguments; it is one line.
@@ -42,10 +42,10 @@ macro_rules! errors {
                     CommandError::UnsupportedOption(option) => {
                         write!(formatter, "ERR Unsupported option {option}")
                     }
-                    CommandError::Mounted(text) | CommandError::Refused(text) => {
+                    CommandError::Refused(text) => formatter.write_str(text),
+                    CommandError::Mounted(text) | CommandError::RefusedWith(text) => {
                         formatter.write_str(text)
                     }
-                    CommandError::RefusedWith(text) => formatter.write_str(text),
                 }
             }
         }

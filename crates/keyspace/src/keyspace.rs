@@ -14,7 +14,7 @@ use crate::hash;
 use crate::key::{DATABASES, SHARDS, shard_of};
 use crate::lock::Lock;
 use crate::locks::{Locked, ShardSet};
-use crate::mount::{Mount, MountWrite};
+use crate::mount::{Mount, MountPush, MountWrite, Pushed};
 use crate::observer::Observer;
 use crate::propagation::Propagation;
 use crate::quicklist::ListLimits;
@@ -301,9 +301,15 @@ impl Keyspace {
         &self.mounts
     }
 
-    /// Passes a client's SET to the mount that owns the key: [`Mount::write`].
+    /// Passes a client's write to the mount that owns the key: [`Mount::write`].
     pub fn write_mounted(&self, database: usize, write: &MountWrite<'_>) -> Option<&'static str> {
         self.mount_of(database, write.key)?.write(write)
+    }
+
+    /// Passes a value to the mount that owns the key of database 0: [`Mount::push`].
+    pub fn push_mounted(&self, push: &MountPush<'_>) -> Pushed {
+        let mount = self.mount_of(0, push.key);
+        mount.map_or(Pushed::Refused, |mount| mount.push(push))
     }
 
     /// Returns the logs of changes for replicas and the append-only file.

@@ -67,7 +67,7 @@ mod error;
 pub use error::{CommandError, unknown_command_text};
 
 mod mount;
-pub use mount::{Bare, Mount, MountWrite, MountWriter};
+pub use mount::{Bare, Mount, MountChange, MountPush, MountWrite, MountWriter, Pushed};
 
 mod propagation;
 pub use propagation::{

@@ -1,8 +1,9 @@
 //! Live sources that appear as keys.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use tidewire_resp::Writer;
+use tidewire_resp::{Arguments, Protocol, Writer};
 
 /// A live source under a key prefix of database 0. Each of its topics reads as a hash that no
 /// command can change.
@@ -78,8 +79,15 @@ pub trait Mount: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Returns the error text for a write, such as `READONLY md: topics are live and read-only`.
-    fn write_error(&self) -> &'static str;
+    /// Takes a value whose sender waits for no answer, from a protocol without replies. By default no topic
+    /// takes any.
+    fn push(&self, _push: &MountPush<'_>) -> Pushed {
+        Pushed::Refused
+    }
+
+    /// Returns the error text for a write to a topic, such as `READONLY md: topics are live and
+    /// read-only`.
+    fn write_error(&self, key: &[u8]) -> Cow<'static, str>;
 }
 
 /// A client's write to a mount.
@@ -87,14 +95,55 @@ pub trait Mount: Send + Sync + fmt::Debug {
 pub struct MountWrite<'a> {
     /// The topic, prefix included.
     pub key: &'a [u8],
-    /// The value.
-    pub value: &'a [u8],
+    /// What is done to it.
+    pub change: MountChange<'a>,
     /// The client that waits.
     pub writer: MountWriter,
     /// Name of the client's user.
     pub user: &'a [u8],
     /// Address of the client.
     pub address: &'a str,
+}
+
+/// What a client does to a topic.
+#[derive(Clone, Copy, Debug)]
+pub enum MountChange<'a> {
+    /// A SET with this value and nothing else.
+    Value(&'a [u8]),
+    /// Another command on this topic alone ([`Command::key_elsewhere`]).
+    ///
+    /// [`Command::key_elsewhere`]: crate::Command::key_elsewhere
+    Command {
+        /// The command's words, its name as the table has it.
+        words: Arguments<'a>,
+        /// What the client's replies look like.
+        protocol: Protocol,
+    },
+}
+
+/// A value for a topic, from a protocol without replies.
+#[derive(Clone, Copy, Debug)]
+pub struct MountPush<'a> {
+    /// The topic, prefix included.
+    pub key: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
+    /// Name of the sender's user.
+    pub user: &'a [u8],
+    /// Address of the sender.
+    pub address: &'a str,
+}
+
+/// What a mount has done with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Pushed {
+    /// It has taken the value.
+    Taken,
+    /// There is no room for it now.
+    Full,
+    /// It takes no values for this topic.
+    Refused,
 }
 
 /// The client that waits for the end of a write to a mount.

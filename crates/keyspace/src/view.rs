@@ -12,6 +12,7 @@ use crate::key::{Key, shard_of};
 use crate::keyspace::Keyspace;
 use crate::list::List;
 use crate::locks::{Locked, ShardSet};
+use crate::mount::Mount;
 use crate::observer::{Event, EventClasses, Observer};
 use crate::reclaim::Cause;
 use crate::set::Members;
@@ -553,7 +554,7 @@ impl<'c, 'k> View<'c, 'k> {
     #[inline]
     pub(crate) fn check_writable(&self, key: &[u8]) -> Result {
         match self.keyspace.mount_of(self.database, key) {
-            Some(mount) => Err(CommandError::Mounted(mount.write_error())),
+            Some(mount) => Err(mounted(mount, key)),
             None => Ok(()),
         }
     }
@@ -601,6 +602,12 @@ impl<'c, 'k> View<'c, 'k> {
             self.make_live(key, place);
         }
     }
+}
+
+/// Returns the error of a write to a mount's key.
+#[cold]
+fn mounted(mount: &dyn Mount, key: &[u8]) -> CommandError {
+    CommandError::Mounted(mount.write_error(key).into())
 }
 
 /// Returns a part of a value; an error if the value exists and has another type.

@@ -58,8 +58,8 @@ impl Mount for One {
         position == 0
     }
 
-    fn write_error(&self) -> &'static str {
-        "READONLY it is mounted"
+    fn write_error(&self, _: &[u8]) -> std::borrow::Cow<'static, str> {
+        "READONLY it is mounted".into()
     }
 }
 

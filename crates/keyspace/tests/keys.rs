@@ -4,7 +4,8 @@
 mod common;
 
 use common::{NOW_MS, Server};
-use tidewire_keyspace::{Event, EventClasses, Observer, ValueRef};
+use tidewire_keyspace::{Event, EventClasses, Observer, ValueRef, resolve};
+use tidewire_resp::ArgumentList;
 
 /// The notified events in order.
 #[derive(Default)]
@@ -163,5 +164,47 @@ fn key_flags_may_depend_on_the_arguments() {
             format!("*1\r\n*2\r\n$1\r\nk\r\n*{count}\r\n{words}"),
             "{line}"
         );
+    }
+}
+
+#[test]
+fn a_command_that_changes_one_key_and_waits_for_nothing_can_run_elsewhere() {
+    let key_of = |line: &str| {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let words = ArgumentList::from_slices(&words);
+        let command = resolve(words.as_arguments()).expect(line);
+        command.key_elsewhere(words.as_arguments())
+    };
+    for (line, key) in [
+        ("set k v", 1),
+        ("SET k v EX 5 GET", 1),
+        ("del k", 1),
+        ("mset k v", 1),
+        ("hset k f v", 1),
+        ("expire k 5", 1),
+        ("xgroup create k g 0", 2),
+        ("lmpop 1 k left", 2),
+    ] {
+        assert_eq!(key_of(line), Some(key), "{line}");
+    }
+    for line in [
+        "del k l",
+        "mset k v l w",
+        "rename k l",
+        "copy k l",
+        "lmove k l left left",
+        "sinterstore k l",
+        "get k",
+        "blpop k 1",
+        "blmpop 1 1 k left",
+        "move k 1",
+        "restore k 0 x",
+        "sort k store l",
+        "eval x 1 k",
+        "migrate h 1 k 0 1",
+        "flushall",
+        "config set maxmemory 1",
+    ] {
+        assert_eq!(key_of(line), None, "{line}");
     }
 }

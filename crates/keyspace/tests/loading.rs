@@ -101,8 +101,8 @@ impl Mount for Market {
         false
     }
 
-    fn write_error(&self) -> &'static str {
-        "READONLY md: topics are live and read-only"
+    fn write_error(&self, _: &[u8]) -> std::borrow::Cow<'static, str> {
+        "READONLY md: topics are live and read-only".into()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The market board: every `md:` topic with its slot.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -309,8 +310,8 @@ impl Mount for Board {
         true
     }
 
-    fn write_error(&self) -> &'static str {
-        "READONLY 'md:' keys are live market data and can't be written"
+    fn write_error(&self, _: &[u8]) -> Cow<'static, str> {
+        "READONLY 'md:' keys are live market data and can't be written".into()
     }
 }
 

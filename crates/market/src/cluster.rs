@@ -19,7 +19,6 @@ mod relay;
 mod requests;
 mod status;
 mod subjects;
-mod thread;
 mod topics;
 
 pub use config::{AuditMode, ClusterConfig, ClusterName, NameError, WriteConfig};
@@ -36,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use tidewire_cluster::Times;
 use tidewire_lane::unix_ns;
-use tidewire_nats::{Event, Inbox, Link, Message};
+use tidewire_nats::{Event, Inbox, Link, LinkThread, Message};
 use tidewire_retry::LinkLog;
 use tracing::{info, warn};
 
@@ -47,7 +46,6 @@ use relay::RelayThread;
 use requests::{Request, Requests};
 use status::Shown;
 use subjects::{Subjects, received};
-use thread::LinkThread;
 
 /// Longest delay until a request to stop is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(100);

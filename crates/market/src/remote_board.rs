@@ -3,6 +3,7 @@
 //! The thread of the cluster writes; every lane reads. A name is put here, and taken away, only
 //! under the lock of its shard, so that it is either a key of this hub or a topic of another one.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -10,8 +11,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 use tidewire_cluster::writes::{NAME_LENGTH_MAX, VALUE_LENGTH_MAX};
-use tidewire_fanout::{AskedWrite, GONE, HubWrites, SharedKeys, TagView};
-use tidewire_keyspace::{Bare, Mount, MountWrite};
+use tidewire_fanout::{AskedWrite, GONE, HubWrites, SharedKeys, TagView, WriteAction};
+use tidewire_keyspace::{Bare, Mount, MountChange, MountPush, MountWrite, Pushed};
 use tidewire_resp::Writer;
 
 /// A hub whose topics are received.
@@ -309,12 +310,24 @@ impl Mount for RemoteMount {
         let place = self.find(write.key)?;
         let keys = self.board.keys.get().and_then(Weak::upgrade)?;
         let writes = self.board.writes.get()?;
-        let is_long = write.value.len() > VALUE_LENGTH_MAX || write.key.len() > NAME_LENGTH_MAX;
+        let (bytes, action) = match write.change {
+            MountChange::Value(value) => (value.len(), WriteAction::Value(value.into())),
+            MountChange::Command { .. } if place.topic.tag.is_some() => return None,
+            MountChange::Command { words, protocol } => {
+                let lengths = words.iter().map(|word| word.len() + 4);
+                let words = words.into();
+                (
+                    1 + lengths.sum::<usize>(),
+                    WriteAction::Command { words, protocol },
+                )
+            }
+        };
+        let is_long = bytes > VALUE_LENGTH_MAX || write.key.len() > NAME_LENGTH_MAX;
         let asked = || AskedWrite {
-            writer: write.writer,
+            writer: Some(write.writer),
             hub: place.topic.hub.name.clone(),
             name: write.key.into(),
-            value: write.value.into(),
+            action,
             user: write.user.into(),
             address: write.address.into(),
         };
@@ -333,13 +346,53 @@ impl Mount for RemoteMount {
         Some(UNBLOCKED)
     }
 
-    fn write_error(&self) -> &'static str {
-        "READONLY this topic belongs to another hub of the cluster: a plain SET writes it, without \
-         options, outside of MULTI and scripts"
+    fn push(&self, push: &MountPush<'_>) -> Pushed {
+        let place = self
+            .find(push.key)
+            .filter(|place| place.topic.tag.is_none());
+        let (Some(place), Some(writes)) = (place, self.board.writes.get()) else {
+            return Pushed::Refused;
+        };
+        if push.value.len() > VALUE_LENGTH_MAX || push.key.len() > NAME_LENGTH_MAX {
+            return Pushed::Refused;
+        }
+        let asked = AskedWrite {
+            writer: None,
+            hub: place.topic.hub.name.clone(),
+            name: push.key.into(),
+            action: WriteAction::Value(push.value.into()),
+            user: push.user.into(),
+            address: push.address.into(),
+        };
+        match writes.has_room_for_push() && writes.ask(asked) {
+            true => Pushed::Taken,
+            false => Pushed::Full,
+        }
+    }
+
+    fn write_error(&self, key: &[u8]) -> Cow<'static, str> {
+        let place = self.find(key);
+        let hub = place.as_ref().map_or("?", |place| &*place.topic.hub.name);
+        match place
+            .as_ref()
+            .is_some_and(|place| place.topic.tag.is_some())
+        {
+            true => format!(
+                "READONLY this tag belongs to hub '{hub}': a plain SET writes it, without options, \
+                 outside of MULTI and scripts"
+            ),
+            false => format!(
+                "READONLY this topic belongs to hub '{hub}': a command that changes this key alone \
+                 and does not wait (SET, DEL, HSET, INCR, EXPIRE and so on) writes it, outside of \
+                 MULTI and scripts"
+            ),
+        }
+        .into()
     }
 }
 
-const TOO_LONG: &str = "ERR a value for another hub has at most 524288 bytes: nothing was written";
+const TOO_LONG: &str =
+    "ERR a value or command for another hub has at most 524288 bytes: nothing was written";
 const _: () = assert!(VALUE_LENGTH_MAX == 524_288);
 pub(crate) const BUSY: &str = "BUSY too many writes wait for other hubs: nothing was written";
 const UNBLOCKED: &str = "UNKNOWN the client was unblocked before the hub of the topic answered: it \
@@ -349,10 +402,12 @@ const UNBLOCKED: &str = "UNKNOWN the client was unblocked before the hub of the 
 mod tests {
     use super::*;
     use tidewire_fanout::OwnWrite;
+    use tidewire_fanout::WriteEnd;
     use tidewire_keyspace::MountWriter;
+    use tidewire_resp::{ArgumentList, Protocol};
 
     #[derive(Debug)]
-    struct Open(AtomicBool, Mutex<Vec<(MountWriter, Result<(), String>)>>);
+    struct Open(AtomicBool, Mutex<Vec<(MountWriter, WriteEnd)>>);
 
     fn open() -> Arc<Open> {
         Arc::new(Open(AtomicBool::new(true), Mutex::default()))
@@ -373,7 +428,7 @@ mod tests {
             change(false);
         }
 
-        fn tell_writer(&self, writer: MountWriter, result: Result<(), String>) {
+        fn tell_writer(&self, writer: MountWriter, result: WriteEnd) {
             self.1.lock().push((writer, result));
         }
 
@@ -454,7 +509,7 @@ mod tests {
         };
         let write = MountWrite {
             key: b"live:1",
-            value: b"y",
+            change: MountChange::Value(b"y"),
             writer,
             user: b"ada",
             address: "127.0.0.1:5",
@@ -470,8 +525,24 @@ mod tests {
             (asked.len(), &*asked[0].hub, &*asked[0].user),
             (1, "a", &b"ada"[..])
         );
+        let words = ArgumentList::from_slices(&[b"HSET", b"live:1", b"field", b"y"]);
+        let command = MountWrite {
+            change: MountChange::Command {
+                words: words.as_arguments(),
+                protocol: Protocol::Resp3,
+            },
+            ..write
+        };
+        assert!(mount.write(&command).is_some());
+        let asked = writes.take_asked().pop().unwrap().action;
+        assert!(matches!(
+            asked,
+            WriteAction::Command { words, protocol: Protocol::Resp3 } if words.as_arguments().len() == 4
+        ));
+        let text = mount.write_error(b"live:1");
+        assert!(text.contains("hub 'a'") && text.contains("HSET"), "{text}");
         let long = MountWrite {
-            value: &vec![0; VALUE_LENGTH_MAX + 1],
+            change: MountChange::Value(&vec![0; VALUE_LENGTH_MAX + 1]),
             ..write
         };
         assert!(mount.write(&long).is_some());

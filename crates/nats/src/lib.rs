@@ -16,11 +16,13 @@ mod inbox;
 mod link;
 mod requests;
 mod settings;
+mod thread;
 mod work;
 
 pub use inbox::Inbox;
 pub use link::Link;
 pub use settings::{Credentials, Settings, StreamSettings, TlsFiles, check_address};
+pub use thread::LinkThread;
 
 use std::time::Duration;
 

@@ -121,6 +121,22 @@ pub struct StreamSettings {
     pub must_exist: bool,
 }
 
+impl StreamSettings {
+    /// Returns a bucket of leases: its entries, one per subject, live for `age` unless they are
+    /// written again. If it is made, its first revision is `first_revision`.
+    pub fn leases(name: String, subjects: String, age: Duration, first_revision: u64) -> Self {
+        Self {
+            name,
+            subjects: vec![subjects],
+            per_subject_max: Some(1),
+            age_max: age,
+            repeated_within: age,
+            first_sequence: Some(first_revision),
+            ..Self::default()
+        }
+    }
+}
+
 impl Default for StreamSettings {
     fn default() -> Self {
         Self {

@@ -1,11 +1,12 @@
 //! The plant state shared by all lanes: the `mx:` mount.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tidewire_fanout::{ChangedNames, HubWrites, Matches, Post, Topic, TopicSource, lane_bits};
-use tidewire_keyspace::{Bare, Mount, MountWrite, MountWriter};
+use tidewire_keyspace::{Bare, Mount, MountChange, MountWrite, MountWriter};
 use tidewire_lane::{Endpoint, MailSender, TlsConnector, unix_ns};
 use tidewire_resp::Writer;
 
@@ -280,15 +281,18 @@ impl Mount for Plant {
 
     fn write(&self, write: &MountWrite<'_>) -> Option<&'static str> {
         let name = name_of(write.key)?;
-        if write.value.len() > VALUE_BYTES_MAX {
+        let MountChange::Value(value) = write.change else {
+            return None;
+        };
+        if value.len() > VALUE_BYTES_MAX {
             return None;
         }
-        self.send_write(Waiter::Client(write.writer), name, write.value);
+        self.send_write(Waiter::Client(write.writer), name, value);
         Some(UNBLOCKED)
     }
 
-    fn write_error(&self) -> &'static str {
-        WRITE_ERROR
+    fn write_error(&self, _: &[u8]) -> Cow<'static, str> {
+        WRITE_ERROR.into()
     }
 }
 

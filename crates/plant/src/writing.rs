@@ -144,7 +144,7 @@ fn tell(plant: &Plant, writer: Waiter, result: Result<(), String>) {
         Waiter::Client(writer) => writer,
         Waiter::Hub(number) => {
             if let Some(writes) = plant.hub_writes.get() {
-                writes.end(number, result);
+                writes.end(number, result.map(|()| None));
             }
             return;
         }

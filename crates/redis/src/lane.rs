@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use tidewire_fanout::Fanout;
+use tidewire_fanout::{Fanout, WriteEnd};
 use tidewire_keyspace::{MountWriter, SHARDS, changes_told_here};
 use tidewire_lane::{CloseReason, ConnectionId, Context, Peer};
 use tracing::debug;
@@ -270,12 +270,7 @@ impl RedisLane {
     }
 
     /// A client's write to a live source has ended, unless its wait has ended before.
-    pub fn mount_written(
-        &mut self,
-        context: &mut Context,
-        writer: MountWriter,
-        result: &Result<(), String>,
-    ) {
+    pub fn mount_written(&mut self, context: &mut Context, writer: MountWriter, result: &WriteEnd) {
         let MountWriter { client, token, .. } = writer;
         let server = self.server.clone();
         let waits = |session: &mut RespSession| session.awaits_mount(token);

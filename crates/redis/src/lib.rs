@@ -43,6 +43,7 @@ mod eviction;
 
 pub mod fuzzing;
 
+mod foreign_write;
 mod gate;
 pub use gate::{Refusal, Wait};
 

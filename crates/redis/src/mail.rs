@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tidewire_fanout::OwnWrite;
+use tidewire_fanout::{OwnWrite, WriteEnd};
 use tidewire_keyspace::MountWriter;
 use tidewire_lane::{ConnectionId, Listener};
 
@@ -41,9 +41,8 @@ pub enum RedisMail {
     },
     /// Another hub writes to a live key of this one.
     WriteOwn(Box<OwnWrite>),
-    /// The end of a client's write to a topic of another hub, with the client's error if there is
-    /// one.
-    MountWritten(MountWriter, Result<(), String>),
+    /// The end of a client's write to a topic of another hub.
+    MountWritten(MountWriter, WriteEnd),
     /// CLIENT UNPAUSE.
     Unpaused,
     /// All functions were deleted: each lane drops its Lua state for them.

@@ -46,6 +46,13 @@ impl Renames {
         self.find(name).unwrap_or_else(|| lookup(name))
     }
 
+    /// Whether a command has any name.
+    pub(crate) fn offers(&self, command: &Command) -> bool {
+        let own = command.full_name.split('|').next().unwrap_or_default();
+        let mut named = self.by_name.values().flatten();
+        !self.by_name.contains_key(own) || named.any(|named| named.name == own)
+    }
+
     fn find(&self, name: &[u8]) -> Option<Option<&'static Command>> {
         let name = std::str::from_utf8(name).ok()?.to_lowercase();
         self.by_name.get(&name).copied()
@@ -79,6 +86,8 @@ mod tests {
                 .unwrap_err()
                 .starts_with("ERR unknown command 'FLUSHALL'")
         );
+        let offers = |name: &str| renames.offers(lookup(name.as_bytes()).unwrap());
+        assert!(offers("config") && offers("get") && !offers("flushall"));
         assert!(Renames::new(&[]).is_none());
     }
 }

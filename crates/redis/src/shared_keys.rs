@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_fanout::{ChangedNames, GONE, HubWrites, Origin, OwnWrite, Publication, SharedKeys};
-use tidewire_keyspace::MountWriter;
+use tidewire_fanout::{
+    ChangedNames, GONE, HubWrites, Origin, OwnWrite, Publication, SharedKeys, WriteEnd,
+};
+use tidewire_keyspace::{MountPush, MountWriter, Pushed};
 use tidewire_lane::unix_ms;
 
 use crate::attention::Obstacles;
@@ -28,6 +30,11 @@ impl Server {
         {
             names.note(key);
         }
+    }
+
+    /// Passes a value to the hub that has a topic, if this hub has none of the name.
+    pub fn push_to_hub(&self, push: &MountPush<'_>) -> Pushed {
+        self.keyspace.push_mounted(push)
     }
 
     /// Notes that many live keys have changed at once.
@@ -111,7 +118,7 @@ impl SharedKeys for Server {
         });
     }
 
-    fn tell_writer(&self, writer: MountWriter, result: Result<(), String>) {
+    fn tell_writer(&self, writer: MountWriter, result: WriteEnd) {
         let mail = RedisMail::MountWritten(writer, result);
         self.mail.send(writer.lane, mail);
     }

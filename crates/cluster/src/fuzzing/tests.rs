@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::frame::FrameFlags;
-use crate::writes::WriteOutcome;
+use crate::writes::{WriteOutcome, encode_words};
 use tidewire_feed::wire::{
     Definition, Deletion, Flags, LastValue, Message, Name, PacketWriter, TopicKind, TopicPart,
     TopicStamp, Trade, snapshot_position,
@@ -196,16 +196,29 @@ fn write_files() -> Vec<(&'static str, Vec<u8>)> {
         session: 1,
         number,
     };
-    let request = |number, value| {
-        WriteRequest {
-            id: id(number),
-            ticket: 1,
-            name: b"mx:Tank1.Setpoint",
-            user: b"default",
-            address: b"127.0.0.1:5000",
-            value,
-        }
-        .encode()
+    let plain = |number, value| WriteRequest {
+        id: id(number),
+        ticket: 1,
+        name: b"mx:Tank1.Setpoint",
+        user: b"default",
+        address: b"127.0.0.1:5000",
+        is_command: false,
+        value,
+    };
+    let request = |number, value| plain(number, value).encode();
+    let words = encode_words(2, [&b"HSET"[..], b"live:x", b"field", b""]);
+    let command = WriteRequest {
+        is_command: true,
+        name: b"live:x",
+        ..plain(1, &words)
+    };
+    let replied = WriteAnswer {
+        id: id(5),
+        ticket: 1,
+        outcome: WriteOutcome::Replied,
+        takes_commands: true,
+        text: "",
+        reply: b":1\r\n",
     };
     let answer = |number, outcome, text| {
         WriteAnswer {
@@ -213,6 +226,7 @@ fn write_files() -> Vec<(&'static str, Vec<u8>)> {
             ticket: 1,
             outcome,
             text,
+            ..WriteAnswer::default()
         }
         .encode()
     };
@@ -234,6 +248,8 @@ fn write_files() -> Vec<(&'static str, Vec<u8>)> {
                 answer(4, WriteOutcome::Again, ""),
             ]),
         ),
+        ("command", lengths_before(&[command.encode()])),
+        ("replied", lengths_before(&[replied.encode()])),
         ("wrong_length", lengths_before(&[cut])),
         ("empty", Vec::new()),
         ("no_message", lengths_before(&[vec![b'x'; 60]])),

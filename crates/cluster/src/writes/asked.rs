@@ -15,9 +15,19 @@ pub struct AskedWrites<T> {
     session: u64,
     last: u64,
     waiting: BTreeMap<u64, Waiting<T>>,
-    /// The newest ticket of each owner, and its reign.
-    tickets: HashMap<Box<str>, (u64, u64)>,
+    /// What each owner has said last.
+    owners: HashMap<Box<str>, Owner>,
     bytes: usize,
+}
+
+/// What the last answer of an owner says.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    /// Its reign.
+    epoch: u64,
+    ticket: u64,
+    came_ns: u64,
+    takes_commands: bool,
 }
 
 #[derive(Debug)]
@@ -42,7 +52,7 @@ impl<T> AskedWrites<T> {
             session,
             last: 0,
             waiting: BTreeMap::new(),
-            tickets: HashMap::new(),
+            owners: HashMap::new(),
             bytes: 0,
         }
     }
@@ -62,9 +72,8 @@ impl<T> AskedWrites<T> {
         if self.waiting.len() >= WAITING_MAX || self.bytes + bytes > WAITING_BYTES_MAX {
             return Err(client);
         }
-        let ticket = self.tickets.get(owner);
-        let ticket = ticket.filter(|(reign, _)| *reign == epoch);
-        let ticket = ticket.map_or(0, |(_, ticket)| *ticket);
+        let known = self.owner(owner, epoch);
+        let ticket = known.map_or(0, |known| known.ticket);
         self.last += 1;
         self.bytes += bytes;
         let waiting = Waiting {
@@ -82,6 +91,30 @@ impl<T> AskedWrites<T> {
             number: self.last,
         };
         Ok((id, ticket))
+    }
+
+    fn owner(&self, owner: &str, epoch: u64) -> Option<&Owner> {
+        let known = self.owners.get(owner);
+        known.filter(|known| known.epoch == epoch)
+    }
+
+    /// Returns whether an owner runs commands, as it has said in this reign; `None` if it has said
+    /// nothing yet.
+    pub fn takes_commands(&self, (owner, epoch): (&str, u64)) -> Option<bool> {
+        self.owner(owner, epoch).map(|known| known.takes_commands)
+    }
+
+    /// Returns whether a request that must keep its place among others has to wait for an answer
+    /// of its owner: one of them may have to be sent again, and would then come behind it.
+    pub fn must_wait(&self, (owner, epoch): (&str, u64), now_ns: u64) -> bool {
+        let mut waiting = self.waiting.values();
+        !self.is_fresh((owner, epoch), now_ns) && waiting.any(|waiting| &*waiting.owner == owner)
+    }
+
+    /// Returns whether the ticket of an owner is surely good.
+    pub fn is_fresh(&self, (owner, epoch): (&str, u64), now_ns: u64) -> bool {
+        let known = self.owner(owner, epoch);
+        known.is_some_and(|known| now_ns.saturating_sub(known.came_ns) < FRESH_NS)
     }
 
     /// Returns the client of a write that waits.
@@ -104,7 +137,7 @@ impl<T> AskedWrites<T> {
     }
 
     /// Returns whether an answer is to this write, and keeps its ticket.
-    pub fn is_answer(&mut self, number: u64, answer: &WriteAnswer<'_>) -> bool {
+    pub fn is_answer(&mut self, number: u64, answer: &WriteAnswer<'_>, now_ns: u64) -> bool {
         let Some(waiting) = self.waiting.get(&number) else {
             return false;
         };
@@ -116,8 +149,13 @@ impl<T> AskedWrites<T> {
         if answer.id != id {
             return false;
         }
-        let ticket = (waiting.epoch, answer.ticket);
-        self.tickets.insert(waiting.owner.clone(), ticket);
+        let owner = Owner {
+            epoch: waiting.epoch,
+            ticket: answer.ticket,
+            came_ns: now_ns,
+            takes_commands: answer.takes_commands,
+        };
+        self.owners.insert(waiting.owner.clone(), owner);
         true
     }
 
@@ -145,12 +183,20 @@ impl<T> AskedWrites<T> {
         self.waiting.len()
     }
 
+    /// Returns their bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Returns when the first one's time is over; `u64::MAX` without one.
     pub fn deadline_ns(&self) -> u64 {
         let due = self.waiting.values().map(|waiting| waiting.due_ns);
         due.min().unwrap_or(u64::MAX)
     }
 }
+
+/// How long a ticket is surely good: half of its time at the owner.
+const FRESH_NS: u64 = 2_500_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -169,18 +215,18 @@ mod tests {
         let answer = WriteAnswer {
             id,
             ticket: 6,
-            outcome: WriteOutcome::Done,
-            text: "",
+            ..WriteAnswer::default()
         };
-        assert!(table.is_answer(1, &answer));
+        assert_eq!(answer.outcome, WriteOutcome::Done);
+        assert!(table.is_answer(1, &answer, 0));
         let of_another = WriteAnswer {
             id: WriteId { session: 6, ..id },
             ..answer
         };
-        assert!(!table.is_answer(1, &of_another) && !table.is_answer(2, &answer));
+        assert!(!table.is_answer(1, &of_another, 0) && !table.is_answer(2, &answer, 0));
         assert_eq!(table.end(1), Some(("one", "a".into())));
         assert_eq!(table.end(1), None);
-        assert!(!table.is_answer(1, &answer), "it has ended");
+        assert!(!table.is_answer(1, &answer, 0), "it has ended");
         // The next one to this owner, in this reign, has the answer's ticket.
         let tickets = [("a", 7), ("a", 8), ("b", 7)].map(|owner| {
             let (_, ticket) = table.begin("two", owner, 3, 0).unwrap();
@@ -189,6 +235,30 @@ mod tests {
         assert_eq!(tickets, [6, 0, 0]);
         let effects = [2, 3, 4].map(|number| table.is_without_effect(number));
         assert_eq!(effects, [false, true, true]);
+    }
+
+    /// Messages of a pusher came out of order: the first ones had no ticket and were sent again.
+    #[test]
+    fn what_keeps_its_order_waits_for_an_answer_unless_a_ticket_is_fresh() {
+        let mut table = table();
+        let owner = ("a", 7);
+        assert!(!table.must_wait(owner, 0), "nothing is on its way");
+        let (id, _) = table.begin("one", owner, 3, 0).unwrap();
+        assert!(table.must_wait(owner, 0) && !table.must_wait(("b", 7), 0));
+        assert_eq!(table.takes_commands(owner), None);
+        let answer = WriteAnswer {
+            id,
+            ticket: 6,
+            takes_commands: true,
+            ..WriteAnswer::default()
+        };
+        assert!(table.is_answer(1, &answer, 5));
+        assert_eq!(table.takes_commands(owner), Some(true));
+        assert_eq!(table.takes_commands(("a", 8)), None, "another reign");
+        assert!(!table.must_wait(owner, FRESH_NS + 4));
+        assert!(table.must_wait(owner, FRESH_NS + 5) && table.must_wait(("a", 8), 5));
+        table.end(1);
+        assert!(!table.must_wait(owner, FRESH_NS + 5));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The two messages of a write.
+//! The messages of a write.
 //!
 //! ```text
 //!  0     2   3    4        8      16       24      32      40                 48
@@ -7,7 +7,9 @@
 
 use std::str;
 
-/// First two bytes of both: `TW` as a little-endian number.
+use super::words::decode_words;
+
+/// First two bytes of all: `TW` as a little-endian number.
 const MAGIC: u16 = 0x5754;
 /// The only supported version of the layout.
 const VERSION: u8 = 1;
@@ -17,6 +19,8 @@ pub const WRITE_HEADER_LENGTH: usize = 48;
 pub const KIND_REQUEST: u8 = 1;
 /// The kind of an answer.
 pub const KIND_ANSWER: u8 = 2;
+/// The kind of a request with a command.
+pub const KIND_COMMAND: u8 = 3;
 
 /// Maximum bytes of a topic's name.
 pub const NAME_LENGTH_MAX: usize = 1_024;
@@ -28,6 +32,11 @@ pub const USER_LENGTH_MAX: usize = 128;
 pub const ADDRESS_LENGTH_MAX: usize = 128;
 /// Maximum bytes of an answer's words; longer ones are cut.
 pub const TEXT_LENGTH_MAX: usize = 1_024;
+/// Maximum bytes of a command's reply: with the header less than what a NATS server takes as one
+/// message by default.
+pub const REPLY_LENGTH_MAX: usize = (1 << 20) - 1_024;
+/// An answer of a hub that runs commands has this as its second length.
+const TAKES_COMMANDS: u8 = 1;
 
 /// Which write it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +49,7 @@ pub struct WriteId {
     pub number: u64,
 }
 
-/// A request to write a topic's value.
+/// A request to write a topic's value, or to run a command on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteRequest<'a> {
     /// Which write it is.
@@ -53,7 +62,9 @@ pub struct WriteRequest<'a> {
     pub user: &'a [u8],
     /// The address of that user's client.
     pub address: &'a [u8],
-    /// The value, as the client gave it.
+    /// Whether `value` has the words of a command ([`encode_words`](super::encode_words)).
+    pub is_command: bool,
+    /// The value, as the client gave it; the topic gets it as by SET.
     pub value: &'a [u8],
 }
 
@@ -70,14 +81,16 @@ pub enum WriteOutcome {
     /// Nothing was written, because the request has no ticket, or an old one. It may be sent again
     /// with the answer's.
     Again,
+    /// The command was run, and the answer has its reply.
+    Replied,
 }
 
 impl WriteOutcome {
     /// Returns the outcome of a write that ended so. The first word of an error tells it: it is
     /// what clients go by.
-    pub fn of(result: &Result<(), String>) -> Self {
+    pub fn of<T>(result: &Result<T, String>) -> Self {
         match result {
-            Ok(()) => Self::Done,
+            Ok(_) => Self::Done,
             Err(text) if text.split(' ').next() == Some("UNKNOWN") => Self::Unknown,
             Err(_) => Self::Refused,
         }
@@ -86,7 +99,7 @@ impl WriteOutcome {
     /// Returns its name in the audit.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Done => "done",
+            Self::Done | Self::Replied => "done",
             Self::Refused => "refused",
             Self::Unknown => "unknown",
             Self::Again => "again",
@@ -99,13 +112,20 @@ impl WriteOutcome {
             Self::Refused => 1,
             Self::Unknown => 2,
             Self::Again => 3,
+            Self::Replied => 4,
         }
     }
 
     fn from_code(code: u8) -> Option<Self> {
-        [Self::Done, Self::Refused, Self::Unknown, Self::Again]
-            .into_iter()
-            .find(|outcome| outcome.code() == code)
+        [
+            Self::Done,
+            Self::Refused,
+            Self::Unknown,
+            Self::Again,
+            Self::Replied,
+        ]
+        .into_iter()
+        .find(|outcome| outcome.code() == code)
     }
 }
 
@@ -118,8 +138,12 @@ pub struct WriteAnswer<'a> {
     pub ticket: u64,
     /// What became of it.
     pub outcome: WriteOutcome,
+    /// Whether the owner runs commands; one of an earlier version does not.
+    pub takes_commands: bool,
     /// The error that the client gets; empty unless it is refused or unknown.
     pub text: &'a str,
+    /// The reply of a command that was run, encoded as a Redis client gets it; empty otherwise.
+    pub reply: &'a [u8],
 }
 
 /// Why bytes are none of the two.
@@ -165,14 +189,15 @@ pub fn seal_write(message: &mut [u8], kind: u8) {
 
 /// The header's fields behind the checksum, and the body.
 struct Opened<'a> {
+    kind: u8,
     id: WriteId,
     ticket: u64,
     lengths: [u8; 8],
     body: &'a [u8],
 }
 
-/// Checks a message of this kind.
-fn open(bytes: &[u8], kind: u8) -> Result<Opened<'_>, WriteFrameError> {
+/// Checks a message of one of these kinds.
+fn open<'a>(bytes: &'a [u8], kinds: &[u8]) -> Result<Opened<'a>, WriteFrameError> {
     let Some((head, body)) = bytes.split_first_chunk::<WRITE_HEADER_LENGTH>() else {
         return Err(WriteFrameError::TooShort(bytes.len()));
     };
@@ -188,7 +213,7 @@ fn open(bytes: &[u8], kind: u8) -> Result<Opened<'_>, WriteFrameError> {
     if checksum != u32::from_le_bytes(part(head, 4)) {
         return Err(WriteFrameError::BadChecksum);
     }
-    if head[3] != kind {
+    if !kinds.contains(&head[3]) {
         return Err(WriteFrameError::OtherKind);
     }
     let id = WriteId {
@@ -200,6 +225,7 @@ fn open(bytes: &[u8], kind: u8) -> Result<Opened<'_>, WriteFrameError> {
         return Err(WriteFrameError::BadField);
     }
     Ok(Opened {
+        kind: head[3],
         id,
         ticket: u64::from_le_bytes(part(head, 32)),
         lengths: part(head, 40),
@@ -248,17 +274,22 @@ impl<'a> WriteRequest<'a> {
         lengths[2..4].copy_from_slice(&[user.len() as u8, address.len() as u8]);
         lengths[4..8].copy_from_slice(&(self.value.len() as u32).to_le_bytes());
         let body = [self.name, user, address, self.value];
-        sealed((self.id, self.ticket), KIND_REQUEST, lengths, &body)
+        let kind = match self.is_command {
+            true => KIND_COMMAND,
+            false => KIND_REQUEST,
+        };
+        sealed((self.id, self.ticket), kind, lengths, &body)
     }
 
     /// Decodes a message.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, WriteFrameError> {
         let Opened {
+            kind,
             id,
             ticket,
             lengths,
             body,
-        } = open(bytes, KIND_REQUEST)?;
+        } = open(bytes, &[KIND_REQUEST, KIND_COMMAND])?;
         let [n0, n1, user, address, v0, v1, v2, v3] = lengths;
         let name = usize::from(u16::from_le_bytes([n0, n1]));
         let value = u32::from_le_bytes([v0, v1, v2, v3]) as usize;
@@ -278,59 +309,91 @@ impl<'a> WriteRequest<'a> {
             name,
             user,
             address,
+            is_command: kind == KIND_COMMAND,
             value,
         };
-        match request.fits() {
-            true => Ok(request),
-            false => Err(WriteFrameError::BadLength),
+        if !request.fits() {
+            return Err(WriteFrameError::BadLength);
+        }
+        match request.is_command && decode_words(value).is_none() {
+            true => Err(WriteFrameError::BadField),
+            false => Ok(request),
         }
     }
 }
 
 impl<'a> WriteAnswer<'a> {
     /// Returns the message. The words are cut to their limit.
+    ///
+    /// # Panics
+    ///
+    /// If the reply is longer than [`REPLY_LENGTH_MAX`].
     pub fn encode(&self) -> Vec<u8> {
+        assert!(
+            self.reply.len() <= REPLY_LENGTH_MAX,
+            "the caller has replaced a reply that is too long"
+        );
         let mut end = self.text.len().min(TEXT_LENGTH_MAX);
         while !self.text.is_char_boundary(end) {
             end -= 1;
         }
+        let body = match self.outcome {
+            WriteOutcome::Replied => self.reply,
+            _ => &self.text.as_bytes()[..end],
+        };
         let mut lengths = [0; 8];
         lengths[0] = self.outcome.code();
-        lengths[4..8].copy_from_slice(&(end as u32).to_le_bytes());
-        let body = [&self.text.as_bytes()[..end]];
-        sealed((self.id, self.ticket), KIND_ANSWER, lengths, &body)
+        lengths[1] = u8::from(self.takes_commands) * TAKES_COMMANDS;
+        lengths[4..8].copy_from_slice(&(body.len() as u32).to_le_bytes());
+        sealed((self.id, self.ticket), KIND_ANSWER, lengths, &[body])
     }
 
     /// Decodes a message. Words of more than one line are impossible: they would break a reply.
+    /// The reply of a command is not looked at.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, WriteFrameError> {
         let Opened {
             id,
             ticket,
             lengths,
             body,
-        } = open(bytes, KIND_ANSWER)?;
-        let [code, _, _, _, t0, t1, t2, t3] = lengths;
-        let text = u32::from_le_bytes([t0, t1, t2, t3]) as usize;
-        if text != body.len() || text > TEXT_LENGTH_MAX {
+            ..
+        } = open(bytes, &[KIND_ANSWER])?;
+        let [code, takes, _, _, t0, t1, t2, t3] = lengths;
+        let length = u32::from_le_bytes([t0, t1, t2, t3]) as usize;
+        let outcome = WriteOutcome::from_code(code).ok_or(WriteFrameError::BadField)?;
+        let length_max = match outcome {
+            WriteOutcome::Replied => REPLY_LENGTH_MAX,
+            _ => TEXT_LENGTH_MAX,
+        };
+        if length != body.len() || length > length_max {
             return Err(WriteFrameError::BadLength);
         }
-        let outcome = WriteOutcome::from_code(code).ok_or(WriteFrameError::BadField)?;
+        let answer = Self {
+            id,
+            ticket,
+            outcome,
+            takes_commands: takes & TAKES_COMMANDS != 0,
+            text: "",
+            reply: &[],
+        };
+        if outcome == WriteOutcome::Replied {
+            return match body {
+                [] => Err(WriteFrameError::BadField),
+                reply => Ok(Self { reply, ..answer }),
+            };
+        }
         let text = str::from_utf8(body).map_err(|_| WriteFrameError::BadField)?;
         let has_words = matches!(outcome, WriteOutcome::Refused | WriteOutcome::Unknown);
         if has_words == text.is_empty() || text.chars().any(char::is_control) {
             return Err(WriteFrameError::BadField);
         }
-        Ok(Self {
-            id,
-            ticket,
-            outcome,
-            text,
-        })
+        Ok(Self { text, ..answer })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::words::encode_words;
     use super::*;
 
     const ID: WriteId = WriteId {
@@ -346,6 +409,7 @@ mod tests {
             name: b"mx:A.B",
             user: b"ada",
             address: b"[::1]:5",
+            is_command: false,
             value: b"21.5",
         }
     }
@@ -355,7 +419,9 @@ mod tests {
             id: ID,
             ticket: 10,
             outcome: WriteOutcome::Refused,
+            takes_commands: false,
             text: "REFUSED x",
+            reply: b"",
         }
     }
 
@@ -379,8 +445,71 @@ mod tests {
     }
 
     #[test]
+    fn the_layout_of_a_command_and_its_reply_is_the_documented_one() {
+        let words = encode_words(3, [&b"INCR"[..], b"mx:A.B"]);
+        assert_eq!(words, b"\x03\x04\0\0\0INCR\x06\0\0\0mx:A.B");
+        let command = WriteRequest {
+            is_command: true,
+            value: &words,
+            ..request()
+        };
+        let message = command.encode();
+        assert_eq!(message[..4], [0x54, 0x57, 1, 3]);
+        assert_eq!(message[40..48], [6, 0, 3, 7, words.len() as u8, 0, 0, 0]);
+        assert_eq!(WriteRequest::decode(&message), Ok(command));
+        let replied = WriteAnswer {
+            outcome: WriteOutcome::Replied,
+            takes_commands: true,
+            text: "",
+            reply: b":5\r\n",
+            ..answer()
+        };
+        let message = replied.encode();
+        assert_eq!(message[40..48], [4, 1, 0, 0, 4, 0, 0, 0]);
+        assert_eq!(&message[48..], b":5\r\n");
+        assert_eq!(WriteAnswer::decode(&message), Ok(replied));
+        let longest = vec![b'x'; REPLY_LENGTH_MAX];
+        let replied = WriteAnswer {
+            reply: &longest,
+            ..replied
+        };
+        assert_eq!(WriteAnswer::decode(&replied.encode()), Ok(replied));
+    }
+
+    #[test]
+    fn words_that_are_not_those_of_a_command_are_an_error() {
+        let words: [&[u8]; 7] = [
+            b"",
+            b"\x02",
+            b"\x04\x01\0\0\0x",
+            b"\x02\x02\0\0\0x",
+            b"\x02\x01\0\0\0xy",
+            b"\x02\xff\xff\xff\xffx",
+            b"\x02\x01\0\0",
+        ];
+        for words in words {
+            let command = WriteRequest {
+                is_command: true,
+                value: words,
+                ..request()
+            };
+            let decoded = WriteRequest::decode(&command.encode()).map(|_| ());
+            assert_eq!(decoded, Err(WriteFrameError::BadField), "{words:?}");
+        }
+        let empty = encode_words(2, [&b"APPEND"[..], b"live:x", b""]);
+        let expected = (2, vec![&b"APPEND"[..], b"live:x", b""]);
+        assert_eq!(decode_words(&empty), Some(expected));
+    }
+
+    #[test]
     fn each_flipped_bit_is_an_error() {
-        let messages = [request().encode(), answer().encode()];
+        let words = encode_words(2, [&b"DEL"[..], b"mx:A.B"]);
+        let command = WriteRequest {
+            is_command: true,
+            value: &words,
+            ..request()
+        };
+        let messages = [request().encode(), command.encode(), answer().encode()];
         for message in &messages {
             for bit in 0..message.len() * 8 {
                 let mut damaged = message.clone();
@@ -442,6 +571,7 @@ mod tests {
                 ticket: 1,
                 outcome,
                 text,
+                ..answer()
             }
             .encode();
             assert_eq!(
@@ -454,7 +584,7 @@ mod tests {
 
     #[test]
     fn the_first_word_of_an_error_tells_the_outcome() {
-        let of = |text: &str| WriteOutcome::of(&Err(text.to_owned()));
+        let of = |text: &str| WriteOutcome::of(&Err::<(), _>(text.to_owned()));
         assert_eq!(WriteOutcome::of(&Ok(())), WriteOutcome::Done);
         assert_eq!(of("UNKNOWN the link was lost"), WriteOutcome::Unknown);
         assert_eq!(

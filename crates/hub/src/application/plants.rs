@@ -31,6 +31,7 @@ impl HubLane {
             (PlantMail::Asked, Some(link)) => link.take_asked(context),
             (PlantMail::Write(request), Some(link)) => link.write(context, *request),
             (PlantMail::Written(writer, result), _) => {
+                let result = result.map(|()| None);
                 self.redis.mount_written(context, writer, &result);
             }
             (PlantMail::Asked | PlantMail::Write(_), None) => {

@@ -8,6 +8,16 @@ use tidewire_redis::registry::line;
 use super::HubCounter;
 use super::look::HubLook;
 
+/// A counter of the writes of one side that have ended so.
+macro_rules! ended {
+    ($side:ident[$outcome:literal], $number:literal, $name:literal, $help:literal) => {
+        HubCounter::count($name, |look| writes(look, |all| all.$side.get()[$outcome]))
+            .counter($number, concat!($name, "_total"))
+            .help($help)
+            .when(is_in_cluster)
+    };
+}
+
 pub(super) const CLUSTER: &[HubCounter] = &[
     HubCounter::lines(|look, out| {
         let Some(config) = &look.market.config.cluster else {
@@ -90,40 +100,42 @@ pub(super) const CLUSTER: &[HubCounter] = &[
     .counter(1577, "cluster_relay_bytes_out_total")
     .help("Bytes that relays have published.")
     .when(is_in_cluster),
-    HubCounter::count("cluster_writes_done", |look| writes(look, |all| all.asked.get()[0]))
-        .counter(1578, "cluster_writes_done_total")
-        .help("Writes of clients to topics of other hubs that are done.")
-        .when(is_in_cluster),
-    HubCounter::count("cluster_writes_refused", |look| {
-        writes(look, |all| all.asked.get()[1])
-    })
-    .counter(1579, "cluster_writes_refused_total")
-    .help("Writes of clients to topics of other hubs that wrote nothing.")
-    .when(is_in_cluster),
-    HubCounter::count("cluster_writes_unknown", |look| {
-        writes(look, |all| all.asked.get()[2])
-    })
-    .counter(1580, "cluster_writes_unknown_total")
-    .help("Writes of clients to topics of other hubs whose end is unknown.")
-    .when(is_in_cluster),
-    HubCounter::count("cluster_writes_taken_done", |look| {
-        writes(look, |all| all.taken.get()[0])
-    })
-    .counter(1581, "cluster_writes_taken_done_total")
-    .help("Writes of other hubs to topics of this one that are done.")
-    .when(is_in_cluster),
-    HubCounter::count("cluster_writes_taken_refused", |look| {
-        writes(look, |all| all.taken.get()[1])
-    })
-    .counter(1582, "cluster_writes_taken_refused_total")
-    .help("Writes of other hubs to topics of this one that wrote nothing.")
-    .when(is_in_cluster),
-    HubCounter::count("cluster_writes_taken_unknown", |look| {
-        writes(look, |all| all.taken.get()[2])
-    })
-    .counter(1583, "cluster_writes_taken_unknown_total")
-    .help("Writes of other hubs to topics of this one whose end is unknown.")
-    .when(is_in_cluster),
+    ended!(
+        asked[0],
+        1578,
+        "cluster_writes_done",
+        "Writes of clients to topics of other hubs that are done."
+    ),
+    ended!(
+        asked[1],
+        1579,
+        "cluster_writes_refused",
+        "Writes of clients to topics of other hubs that wrote nothing."
+    ),
+    ended!(
+        asked[2],
+        1580,
+        "cluster_writes_unknown",
+        "Writes of clients to topics of other hubs whose end is unknown."
+    ),
+    ended!(
+        taken[0],
+        1581,
+        "cluster_writes_taken_done",
+        "Writes of other hubs to topics of this one that are done."
+    ),
+    ended!(
+        taken[1],
+        1582,
+        "cluster_writes_taken_refused",
+        "Writes of other hubs to topics of this one that wrote nothing."
+    ),
+    ended!(
+        taken[2],
+        1583,
+        "cluster_writes_taken_unknown",
+        "Writes of other hubs to topics of this one whose end is unknown."
+    ),
     HubCounter::count("cluster_writes_unaudited", |look| {
         writes(look, |all| all.unaudited.load(Ordering::Relaxed))
     })

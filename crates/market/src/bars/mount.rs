@@ -1,5 +1,6 @@
 //! Bars as keys.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use tidewire_keyspace::Mount;
@@ -82,7 +83,7 @@ impl Mount for BarMount {
         true
     }
 
-    fn write_error(&self) -> &'static str {
-        "READONLY 'bar:' keys are live market data and can't be written"
+    fn write_error(&self, _: &[u8]) -> Cow<'static, str> {
+        "READONLY 'bar:' keys are live market data and can't be written".into()
     }
 }

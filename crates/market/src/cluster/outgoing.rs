@@ -1,8 +1,9 @@
 //! What this hub publishes to the cluster: the topics of its own sources, while it owns them.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
+use tidewire_cluster::lease;
 use tidewire_cluster::{
     Destination, Entry, Frame, Lease, LeaseAction, LeaseConfig, LeaseEvent, Owner, OwnerAction,
     OwnerConfig, OwnerState, Publication, Times,
@@ -32,10 +33,6 @@ const SLICES_A_TURN: usize = 32;
 const STREAMS_RETRY_NS: u64 = 1_000_000_000;
 /// Time from one look whether the stream of snapshots still has all pages to the next.
 const PAGE_COUNT_NS: u64 = 5_000_000_000;
-/// Revisions that a bucket has at most in a millisecond: it begins with that of its time.
-const EPOCHS_A_MILLISECOND: u64 = 10;
-/// How long an entry of the bucket lives: an owner that is not heard any more has lost its source.
-const LEASE_AGE: Duration = Duration::from_secs(3);
 
 /// What an owner publishes.
 #[derive(Clone, Copy)]
@@ -220,18 +217,17 @@ impl Outgoing {
                 name: self.subjects.snapshot_stream(),
                 subjects: vec![self.subjects.snapshot()],
                 per_subject_max: Some(1),
-                ..base.clone()
+                ..base
             },
             StreamSettings {
-                name: self.subjects.lease_stream(),
-                subjects: vec![self.subjects.leases()],
-                per_subject_max: Some(1),
-                age_max: LEASE_AGE,
-                repeated_within: LEASE_AGE,
-                // A bucket that is made again goes on above the epochs that logs and edges have
-                // seen: fewer than 10 writes a millisecond came to the one before.
-                first_sequence: Some(wall_ms.saturating_mul(EPOCHS_A_MILLISECOND)),
-                ..base
+                replicas: config.replicas,
+                // Above the epochs that logs and edges have seen.
+                ..StreamSettings::leases(
+                    self.subjects.lease_stream(),
+                    self.subjects.leases(),
+                    lease::ENTRY_AGE,
+                    lease::first_sequence(wall_ms),
+                )
             },
         ];
         self.streams = Streams::Asked(streams.len(), false);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tidewire_cluster::{FrameFlags, Times};
 use tidewire_feed::server::Pattern;
 use tidewire_lane::unix_ns;
-use tidewire_nats::{Event, Inbox, Link, Settings};
+use tidewire_nats::{Event, Inbox, Link, LinkThread, Settings};
 use tidewire_retry::LinkLog;
 use tracing::{info, warn};
 
@@ -23,7 +23,6 @@ use super::outgoing::{Outgoing, Stream};
 use super::requests::Requests;
 use super::status::Relay as Figures;
 use super::subjects::Subjects;
-use super::thread::LinkThread;
 use crate::market::Market;
 
 /// Relays of one hub.

@@ -22,13 +22,12 @@ use std::time::{Duration, Instant};
 use tidewire_cluster::Times;
 use tidewire_fanout::{ChangedNames, HubWrites, SharedKeys, SharedTags, TagViews};
 use tidewire_lane::unix_ns;
-use tidewire_nats::{Answer, Event, Inbox, Link, Message};
+use tidewire_nats::{Answer, Event, Inbox, Link, LinkThread, Message};
 use tracing::{info, warn};
 
 use super::config::ClusterConfig;
 use super::requests::{Request, Requests};
 use super::subjects::{HUB_MARK, parse, parse_write, received_topics};
-use super::thread::LinkThread;
 use super::{SHOW_INTERVAL, WAIT_MAX};
 use crate::remote_board::RemoteBoard;
 use asking::Asking;

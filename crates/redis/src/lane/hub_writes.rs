@@ -1,16 +1,16 @@
-//! Writes of other hubs to live keys of this one.
+//! Writes of other hubs to live keys of this one: values, and commands on one key.
 //!
 //! Such a write has no connection: its end is told when a client's reply would leave, after the
 //! append-only file or the quorum has it.
 
 use std::collections::VecDeque;
 
-use tidewire_fanout::OwnWrite;
+use tidewire_fanout::{OwnWrite, WriteAction, WriteEnd};
 use tidewire_lane::{Context, monotonic_ns};
 
 use super::RedisLane;
 use crate::durability::FileMark;
-use crate::plain_write::Written;
+use crate::foreign_write::Ran;
 use crate::quorum::{Acknowledged, QuorumMark};
 use crate::server::Server;
 
@@ -19,8 +19,8 @@ use crate::server::Server;
 pub(super) struct HubWrites {
     /// Those that have not been executed, with the time when they came.
     waiting: VecDeque<(u64, OwnWrite)>,
-    /// Numbers of those that were executed in this turn.
-    executed: Vec<u64>,
+    /// Those that were executed in this turn, with what their clients get.
+    executed: Vec<(u64, Option<Box<[u8]>>)>,
     /// Executed ones whose end is not told yet.
     held: Vec<Held>,
 }
@@ -28,6 +28,7 @@ pub(super) struct HubWrites {
 #[derive(Debug)]
 struct Held {
     number: u64,
+    reply: Option<Box<[u8]>>,
     file: Option<FileMark>,
     quorum: Option<QuorumMark>,
 }
@@ -55,17 +56,26 @@ impl RedisLane {
                 tell(&server, write.number, Err(GATE_CLOSED.to_owned()));
                 continue;
             }
-            let (name, value) = (&write.name, &write.value);
-            let result = match server.write_plain(context, &write.from, name, value) {
-                Written::Done => {
-                    self.hub_writes.executed.push(write.number);
+            let ran = match &write.action {
+                WriteAction::Value(value) => server
+                    .write_plain(context, &write.from, &write.name, value)
+                    .into(),
+                WriteAction::Command { words, protocol } => {
+                    let words = words.as_arguments();
+                    server.run_for_hub(context, (&write.from, &write.name), words, *protocol)
+                }
+            };
+            let result = match ran {
+                Ran::Done(reply) => {
+                    self.hub_writes.executed.push((write.number, reply));
                     continue;
                 }
-                Written::Waits => {
+                Ran::Failed(text) => Err(text),
+                Ran::Waits => {
                     self.hub_writes.waiting.push_front((came_ns, write));
                     return Some(context.now_ns() + LOOK_AGAIN_NS);
                 }
-                Written::Refused(refusal) => {
+                Ran::Refused(refusal) => {
                     server.note_plain_refused(self.lane, refusal);
                     Err(refusal.text().to_owned())
                 }
@@ -82,7 +92,7 @@ impl RedisLane {
             return None;
         }
         let server = self.server.clone();
-        for number in std::mem::take(&mut self.hub_writes.executed) {
+        for (number, reply) in std::mem::take(&mut self.hub_writes.executed) {
             let quorum = match server.quorum.mark(&server) {
                 Ok(quorum) => quorum,
                 Err(()) => {
@@ -93,11 +103,12 @@ impl RedisLane {
             let file = server.durability.log.mark(&server);
             self.hub_writes.held.push(Held {
                 number,
+                reply,
                 file,
                 quorum,
             });
         }
-        self.hub_writes.held.retain(|held| {
+        self.hub_writes.held.retain_mut(|held| {
             let result = match held.quorum.map(|mark| server.quorum.has(mark)) {
                 Some(Acknowledged::NotYet) => return true,
                 Some(Acknowledged::GivenUp) => Err(NOT_ACKNOWLEDGED.to_owned()),
@@ -106,7 +117,7 @@ impl RedisLane {
                     if !held.file.is_none_or(is_safe) {
                         return true;
                     }
-                    Ok(())
+                    Ok(held.reply.take())
                 }
             };
             tell(&server, held.number, result);
@@ -118,7 +129,7 @@ impl RedisLane {
     }
 }
 
-fn tell(server: &Server, number: u64, result: Result<(), String>) {
+fn tell(server: &Server, number: u64, result: WriteEnd) {
     if let Some(writes) = server.hub_writes.get() {
         writes.end(number, result);
     }

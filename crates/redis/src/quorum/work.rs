@@ -18,9 +18,10 @@ use tidewire_cluster::keys::{
     KeysAction, KeysConfig, KeysEvent, KeysExtent, KeysHead, KeysHeader, KeysMember, KeysPosition,
     KeysRole, Outcome,
 };
+use tidewire_cluster::lease::ENTRY_AGE;
 use tidewire_cluster::{Entry, LeaseAction};
 use tidewire_lane::{monotonic_ns, unguessable_word};
-use tidewire_nats::{Answer, Event, Expectation, Fetching, Inbox, Link, Storing};
+use tidewire_nats::{Answer, Event, Expectation, Fetching, Inbox, Link, LinkThread, Storing};
 use tracing::{error, info, warn};
 
 use super::state::{Mode, STALL_SECONDS};
@@ -34,9 +35,6 @@ use upkeep::Upkeep;
 
 /// Longest delay until a request to stop is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(100);
-/// How long an entry of the lease stays without being written again.
-const LEASE_AGE: Duration = Duration::from_secs(3);
-const LEASE_AGE_MS: u64 = 3_000;
 /// Time from a failed attempt to make the streams to the next.
 const STREAMS_RETRY_NS: u64 = 1_000_000_000;
 /// How long the end of the hub waits for what is not acknowledged.
@@ -49,9 +47,7 @@ const STALL_NS: u64 = STALL_SECONDS * 1_000_000_000;
 /// The thread. Dropping it gives the lease back, so that another hub takes over.
 #[derive(Debug)]
 pub struct QuorumThread {
-    is_stopped: Arc<AtomicBool>,
-    inbox: Inbox,
-    thread: Option<JoinHandle<()>>,
+    _thread: LinkThread,
 }
 
 impl QuorumThread {
@@ -75,24 +71,8 @@ impl QuorumThread {
             inbox.clone(),
             is_stopped.clone(),
         );
-        let thread = std::thread::Builder::new()
-            .name("quorum".to_owned())
-            .spawn(move || work.run())?;
-        Ok(Some(Self {
-            is_stopped,
-            inbox,
-            thread: Some(thread),
-        }))
-    }
-}
-
-impl Drop for QuorumThread {
-    fn drop(&mut self) {
-        self.is_stopped.store(true, Ordering::Release);
-        self.inbox.wake();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let thread = LinkThread::start("quorum", inbox, is_stopped, move || work.run())?;
+        Ok(Some(Self { _thread: thread }))
     }
 }
 
@@ -362,7 +342,7 @@ impl Work {
                 return self.lease_written(request, *sequence, now_ns);
             }
             (Request::BucketAge(request, revision), Answer::Extent(extent)) => {
-                match extent.age_ms >= LEASE_AGE_MS {
+                match u128::from(extent.age_ms) >= ENTRY_AGE.as_millis() {
                     true => member.lease().written(request, revision, now_ns),
                     false => member.lease().failed(request, now_ns),
                 }

@@ -19,10 +19,11 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Whether it is a SET that a mount may take, such as of a plant's tag. That needs neither our
-    /// memory nor our disk: plants stay under control while either is full.
+    /// Whether it is a write that a mount may take, such as a SET of a plant's tag. That needs
+    /// neither our memory nor our disk: plants stay under control while either is full.
     fn is_for_mount(&self, server: &Server) -> bool {
-        let key = self.arguments.get(1).filter(|_| self.command.name == "set");
+        let key = self.command.key_elsewhere(self.arguments);
+        let key = key.and_then(|at| self.arguments.get(at));
         key.is_some_and(|key| server.keyspace.mount_of(self.database, key).is_some())
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::is_reserved;
+use tidewire_keyspace::{MountPush, Pushed as Passed, is_reserved};
 use tidewire_lane::Context;
 
 use tidewire_redis::{Identity, Refusal, Written, is_reserved_channel};
@@ -108,8 +108,36 @@ fn ingest(
             Taken::Done
         }
         Written::Waits => Taken::Waits,
+        Written::Refused(Refusal::Mounted) => pass_on(identity, hub, context, topic, payload),
         Written::Refused(refusal) => {
             reject(hub, context, identity, topic, refusal);
+            Taken::Done
+        }
+    }
+}
+
+/// Passes a message on to the hub that has the topic, if another one has it.
+fn pass_on(
+    identity: &Identity,
+    hub: &Hub,
+    context: &Context,
+    topic: &[u8],
+    payload: &[u8],
+) -> Taken {
+    let push = MountPush {
+        key: topic,
+        value: payload,
+        user: identity.user_name(),
+        address: identity.address(),
+    };
+    match hub.server.push_to_hub(&push) {
+        Passed::Taken => {
+            hub.pushes.taken.fetch_add(1, Ordering::Relaxed);
+            Taken::Done
+        }
+        Passed::Full => Taken::Waits,
+        Passed::Refused => {
+            reject(hub, context, identity, topic, Refusal::Mounted);
             Taken::Done
         }
     }

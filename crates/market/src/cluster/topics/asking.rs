@@ -1,14 +1,20 @@
 //! Writes of this hub's clients to topics of other hubs.
 
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidewire_cluster::writes::{AskedWrites, WriteAnswer, WriteId, WriteOutcome, WriteRequest};
-use tidewire_fanout::{AskedWrite, Outcomes};
+use tidewire_cluster::writes::{
+    AskedWrites, WriteAnswer, WriteId, WriteOutcome, WriteRequest, encode_words,
+};
+use tidewire_fanout::{AskedWrite, Outcomes, WriteAction, WriteEnd};
 use tidewire_lane::unix_ns;
 use tidewire_nats::{Answer, Asking as NatsRequest, Link};
+use tidewire_resp::{Progress, Protocol, ReplyKind, ReplyParser};
+use tidewire_retry::Seldom;
+use tracing::warn;
 
 use super::SharedTopics;
 use super::remote::Remote;
@@ -23,6 +29,9 @@ pub(super) struct Asking {
     hub: ClusterName,
     timeout: Duration,
     table: AskedWrites<Asked>,
+    /// Messages of pushers by their hub: they keep their order, and wait until none that was sent
+    /// before may have to be sent again.
+    held: BTreeMap<Box<str>, VecDeque<Asked>>,
     shared: SharedTopics,
 }
 
@@ -31,6 +40,8 @@ struct Asked {
     write: AskedWrite,
     /// Whether it was sent before, without a ticket or with an old one.
     is_repeated: bool,
+    /// Whether others wait until it is answered, if it is a message of a pusher.
+    leads: bool,
     due_ns: u64,
 }
 
@@ -43,6 +54,7 @@ impl Asking {
             hub: config.hub.clone(),
             timeout: config.writes.timeout,
             table: AskedWrites::new(session),
+            held: BTreeMap::new(),
             shared,
         }
     }
@@ -55,10 +67,12 @@ impl Asking {
         now_ns: u64,
     ) {
         let due_ns = now_ns.saturating_add(self.timeout.as_nanos() as u64);
+        self.release((remote, is_linked), (link, requests), now_ns);
         for write in self.shared.writes.take_asked() {
             let asked = Asked {
                 write,
                 is_repeated: false,
+                leads: false,
                 due_ns,
             };
             self.ask(asked, (remote, is_linked), (link, requests), now_ns);
@@ -67,13 +81,41 @@ impl Asking {
         self.give_up(self.table.due(now_ns), |hub| {
             format!("hub '{hub}' has not answered within {ms} ms")
         });
-        let waiting = &self.shared.writes.counters.asked_waiting;
-        waiting.store(self.table.waiting() as u64, Ordering::Relaxed);
+        let held = self.held.values().flatten();
+        let (count, bytes) = held.fold((0, 0), |(count, bytes), held| {
+            (count + 1, bytes + held.bytes())
+        });
+        let counters = &self.shared.writes.counters;
+        let (waiting, bytes) = (self.table.waiting() + count, self.table.bytes() + bytes);
+        counters
+            .asked_waiting
+            .store(waiting as u64, Ordering::Relaxed);
+        counters.asked_bytes.store(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Sends messages of pushers that need not wait any more.
+    fn release(
+        &mut self,
+        (remote, is_linked): (&Remote, bool),
+        (link, requests): (&Link, &mut Requests),
+        now_ns: u64,
+    ) {
+        let hubs: Vec<Box<str>> = self.held.keys().cloned().collect();
+        for hub in hubs {
+            let reign = remote.reign(&hub);
+            if reign.is_some_and(|epoch| self.table.must_wait((&hub, epoch), now_ns)) {
+                continue;
+            }
+            // What must wait again keeps its order.
+            for asked in self.held.remove(&hub).unwrap_or_default() {
+                self.ask(asked, (remote, is_linked), (link, requests), now_ns);
+            }
+        }
     }
 
     fn ask(
         &mut self,
-        asked: Asked,
+        mut asked: Asked,
         (remote, is_linked): (&Remote, bool),
         (link, requests): (&Link, &mut Requests),
         now_ns: u64,
@@ -87,9 +129,29 @@ impl Asking {
             let text = format!("NOLINK hub '{hub}' is not heard: {NOTHING_WRITTEN}");
             return self.tell(&asked, Err(text));
         };
-        let bytes = asked.write.name.len() + asked.write.value.len();
-        let due_ns = asked.due_ns;
-        let (id, payload) = match self.table.begin(asked, (&hub, epoch), bytes, due_ns) {
+        let owner = (&*hub, epoch);
+        if asked.due_ns <= now_ns {
+            let text = format!("NOLINK hub '{hub}' has not answered in time: {NOTHING_WRITTEN}");
+            return self.tell(&asked, Err(text));
+        }
+        if asked.is_push() && !asked.is_repeated {
+            let must_wait = self.table.must_wait(owner, now_ns);
+            if must_wait || self.held.contains_key(&hub) {
+                self.held.entry(hub).or_default().push_back(asked);
+                return;
+            }
+            asked.leads = !self.table.is_fresh(owner, now_ns);
+        }
+        let takes_commands = self.table.takes_commands(owner);
+        if asked.is_command() && takes_commands == Some(false) {
+            let text = format!(
+                "READONLY hub '{hub}' has an earlier version, which takes a plain SET only: \
+                 {NOTHING_WRITTEN}"
+            );
+            return self.tell(&asked, Err(text));
+        }
+        let (bytes, due_ns) = (asked.bytes(), asked.due_ns);
+        let (id, payload) = match self.table.begin(asked, owner, bytes, due_ns) {
             Ok((id, ticket)) => (id, self.request(id, ticket)),
             Err(asked) => return self.tell(&asked, Err(BUSY.to_owned())),
         };
@@ -110,15 +172,33 @@ impl Asking {
         let Some(Asked { write, .. }) = self.table.get(id.number) else {
             return Vec::new();
         };
-        WriteRequest {
+        let plain = WriteRequest {
             id,
             ticket,
             name: &write.name,
             user: &write.user,
             address: write.address.as_bytes(),
-            value: &write.value,
+            is_command: false,
+            value: &[],
+        };
+        match &write.action {
+            WriteAction::Value(value) => WriteRequest { value, ..plain }.encode(),
+            // The owner may not know commands. A request without a ticket takes no effect, and its
+            // answer says so.
+            WriteAction::Command { .. } if ticket == 0 => plain.encode(),
+            WriteAction::Command { words, protocol } => {
+                let protocol = match protocol {
+                    Protocol::Resp2 => 2,
+                    Protocol::Resp3 => 3,
+                };
+                WriteRequest {
+                    is_command: true,
+                    value: &encode_words(protocol, words.as_arguments().iter()),
+                    ..plain
+                }
+                .encode()
+            }
         }
-        .encode()
     }
 
     /// Handles what NATS has answered to a request.
@@ -152,17 +232,25 @@ impl Asking {
             }
         };
         match WriteAnswer::decode(&reply) {
-            Ok(answer) if self.table.is_answer(number, &answer) => match answer.outcome {
+            Ok(answer) if self.table.is_answer(number, &answer, now_ns) => match answer.outcome {
                 WriteOutcome::Again => self.ask_again(number, remote, link, now_ns),
-                WriteOutcome::Done => self.end(number, Ok(())),
+                WriteOutcome::Done => self.end(number, Ok(None)),
+                WriteOutcome::Replied if is_reply(answer.reply) => {
+                    self.end(number, Ok(Some(answer.reply.into())));
+                }
+                WriteOutcome::Replied => self.not_understood(number),
                 WriteOutcome::Refused | WriteOutcome::Unknown => {
                     self.end(number, Err(answer.text.to_owned()));
                 }
             },
-            _ => self.give_up(vec![number], |hub| {
-                format!("the answer of hub '{hub}' is not understood")
-            }),
+            _ => self.not_understood(number),
         }
+    }
+
+    fn not_understood(&mut self, number: u64) {
+        self.give_up(vec![number], |hub| {
+            format!("the answer of hub '{hub}' is not understood")
+        });
     }
 
     /// Sends a request once more, with the ticket that has come.
@@ -176,7 +264,8 @@ impl Asking {
         let Some((asked, hub)) = self.table.end(number) else {
             return;
         };
-        if asked.is_repeated {
+        // Messages of the same pusher may have been sent behind it.
+        if asked.is_repeated || asked.is_push() && !asked.leads {
             let text = format!("NOLINK hub '{hub}' is too slow to take a write: {NOTHING_WRITTEN}");
             return self.tell(&asked, Err(text));
         }
@@ -238,15 +327,29 @@ impl Asking {
         }
     }
 
-    fn end(&mut self, number: u64, result: Result<(), String>) {
+    fn end(&mut self, number: u64, result: WriteEnd) {
         if let Some((asked, _)) = self.table.end(number) {
             self.tell(&asked, result);
         }
     }
 
-    fn tell(&self, asked: &Asked, result: Result<(), String>) {
+    fn tell(&self, asked: &Asked, result: WriteEnd) {
         count(&self.shared.writes.counters.asked, &result);
-        self.shared.keys.tell_writer(asked.write.writer, result);
+        match (asked.write.writer, result) {
+            (Some(writer), result) => self.shared.keys.tell_writer(writer, result),
+            (None, Ok(_)) => {}
+            (None, Err(reason)) => {
+                if let Some(left_out) = PUSH_LOST.note_now() {
+                    let topic = String::from_utf8_lossy(&asked.write.name);
+                    warn!(
+                        %topic,
+                        reason,
+                        left_out,
+                        "a ZeroMQ message for a topic of another hub is not written"
+                    );
+                }
+            }
+        }
     }
 
     /// Returns when [`Asking::turn`] must be called.
@@ -255,10 +358,33 @@ impl Asking {
     }
 }
 
+impl Asked {
+    /// Whether it is a message of a pusher: its sender hears nothing of its end.
+    fn is_push(&self) -> bool {
+        self.write.writer.is_none()
+    }
+
+    fn is_command(&self) -> bool {
+        matches!(self.write.action, WriteAction::Command { .. })
+    }
+
+    fn bytes(&self) -> usize {
+        self.write.name.len() + self.write.action.bytes()
+    }
+}
+
+/// Returns whether bytes are exactly one reply.
+fn is_reply(bytes: &[u8]) -> bool {
+    let mut parser = ReplyParser::new();
+    let whole = parser.skip(bytes);
+    matches!(whole, Ok(Progress::Complete { consumed }) if consumed == bytes.len())
+        && parser.kind() != ReplyKind::Push
+}
+
 /// Counts the end of a write.
-pub(super) fn count(outcomes: &Outcomes, result: &Result<(), String>) {
+pub(super) fn count(outcomes: &Outcomes, result: &WriteEnd) {
     let counter = match WriteOutcome::of(result) {
-        WriteOutcome::Done => &outcomes.done,
+        WriteOutcome::Done | WriteOutcome::Replied => &outcomes.done,
         WriteOutcome::Unknown => &outcomes.unknown,
         WriteOutcome::Refused | WriteOutcome::Again => &outcomes.refused,
     };
@@ -275,5 +401,7 @@ pub(super) fn why(answer: &Answer) -> String {
     };
     words.replace(char::is_control, " ")
 }
+
+static PUSH_LOST: Seldom = Seldom::new(5, 10);
 
 pub(super) const NOTHING_WRITTEN: &str = "nothing was written";

@@ -1,13 +1,15 @@
 //! The audit stream: a line for each write of another hub's client.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
-use tidewire_cluster::writes::{WriteOutcome, WriteRequest};
-use tidewire_fanout::{HubWrites, write_json_text};
+use tidewire_cluster::writes::{WriteOutcome, WriteRequest, decode_words};
+use tidewire_fanout::{HubWrites, WriteEnd, write_json_text};
+use tidewire_keyspace::{Command, lookup};
 use tidewire_lane::unix_ns;
 use tidewire_nats::{Answer, Link, Storing, StreamSettings};
 use tidewire_retry::{Repeated, Seldom};
@@ -244,7 +246,7 @@ impl AuditLine {
         [cluster, hub, edge]: [&str; 3],
         request: &WriteRequest<'_>,
         came_ns: u64,
-        result: Option<&Result<(), String>>,
+        result: Option<&WriteEnd>,
     ) -> Self {
         let stage = match result {
             None => "begin",
@@ -258,7 +260,8 @@ impl AuditLine {
         ];
         let outcome = result.map_or("", |result| WriteOutcome::of(result).name());
         let words = result.and_then(|result| result.as_ref().err());
-        let value = cut(request.value);
+        let (command, value) = spoken(request);
+        let (value, bytes) = (cut(&value), value.len());
         let texts: [(&str, &[u8]); 12] = [
             ("stage", stage.as_bytes()),
             ("write", id.as_bytes()),
@@ -267,7 +270,7 @@ impl AuditLine {
             ("edge", edge.as_bytes()),
             ("user", request.user),
             ("client", request.address),
-            ("command", b"SET"),
+            ("command", command.as_bytes()),
             ("topic", request.name),
             ("value", value),
             ("outcome", outcome.as_bytes()),
@@ -282,12 +285,32 @@ impl AuditLine {
             text.extend_from_slice(format!(",\"{name}\":").as_bytes());
             write_json_text(&mut text, value);
         }
-        text.extend_from_slice(format!(",\"value_bytes\":{}}}", request.value.len()).as_bytes());
+        text.extend_from_slice(format!(",\"value_bytes\":{bytes}}}").as_bytes());
         Self {
             id: format!("{id}-{stage}"),
             text: text.into(),
         }
     }
+}
+
+/// Returns the command of a request, and what it is given beside the topic: words with blanks
+/// between them.
+fn spoken<'a>(request: &WriteRequest<'a>) -> (String, Cow<'a, [u8]>) {
+    let words = match request.is_command {
+        true => decode_words(request.value),
+        false => None,
+    };
+    let Some((_, words)) = words else {
+        return ("SET".to_owned(), request.value.into());
+    };
+    let has_parts = lookup(words[0]).is_some_and(Command::is_container);
+    let (command, rest) = words.split_at((1 + usize::from(has_parts)).min(words.len()));
+    let command = String::from_utf8_lossy(&command.join(&b' ')).to_uppercase();
+    let mut rest = rest.to_vec();
+    if let Some(topic) = rest.iter().position(|word| *word == request.name) {
+        rest.remove(topic);
+    }
+    (command, rest.join(&b' ').into())
 }
 
 /// Returns the front of a value; whole characters of a text.
@@ -309,7 +332,7 @@ static LEFT_OUT: Seldom = Seldom::new(5, 60);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidewire_cluster::writes::WriteId;
+    use tidewire_cluster::writes::{WriteId, encode_words};
 
     fn request<'a>(value: &'a [u8]) -> WriteRequest<'a> {
         WriteRequest {
@@ -322,11 +345,12 @@ mod tests {
             name: b"mx:A.B",
             user: b"ada",
             address: b"127.0.0.1:5",
+            is_command: false,
             value,
         }
     }
 
-    fn text(value: &[u8], result: Option<&Result<(), String>>) -> String {
+    fn text(value: &[u8], result: Option<&WriteEnd>) -> String {
         let line = AuditLine::new(["desk", "a", "b"], &request(value), 5, result);
         String::from_utf8(line.text.to_vec()).unwrap()
     }
@@ -344,8 +368,34 @@ mod tests {
              \"value\":\"21.5\",\"outcome\":\"refused\",\"text\":\"REFUSED \\\"x\\\"\",\
              \"value_bytes\":4}"
         );
-        assert!(text(b"1", Some(&Ok(()))).contains("\"outcome\":\"done\",\"text\":\"\""));
+        assert!(text(b"1", Some(&Ok(None))).contains("\"outcome\":\"done\",\"text\":\"\""));
         assert!(text(b"1", None).contains("\"stage\":\"begin\""));
+    }
+
+    #[test]
+    fn a_line_of_a_command_has_its_name_and_its_words_behind_the_topic() {
+        for (words, expected) in [
+            (&["hset", "mx:A.B", "field", "ä"][..], ("HSET", "field ä")),
+            (&["del", "mx:A.B"], ("DEL", "")),
+            (&["lmpop", "1", "mx:A.B", "LEFT"], ("LMPOP", "1 LEFT")),
+            (
+                &["xgroup", "create", "mx:A.B", "g", "0"],
+                ("XGROUP CREATE", "g 0"),
+            ),
+            (
+                &["set", "mx:A.B", "mx:A.B", "EX", "5"],
+                ("SET", "mx:A.B EX 5"),
+            ),
+        ] {
+            let words = encode_words(2, words.iter().map(|word| word.as_bytes()));
+            let request = WriteRequest {
+                is_command: true,
+                ..request(&words)
+            };
+            let (command, value) = spoken(&request);
+            let value = String::from_utf8_lossy(&value);
+            assert_eq!((&*command, &*value), expected);
+        }
     }
 
     #[test]

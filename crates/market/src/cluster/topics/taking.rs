@@ -3,12 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use tidewire_cluster::writes::{
-    Admission, TakenWrites, WriteAnswer, WriteId, WriteOutcome, WriteRequest,
+    Admission, REPLY_LENGTH_MAX, TakenWrites, WriteAnswer, WriteId, WriteOutcome, WriteRequest,
+    decode_words,
 };
-use tidewire_fanout::OwnWrite;
+use tidewire_fanout::{OwnWrite, WriteAction, WriteEnd};
 use tidewire_feed::wire::TopicKind;
 use tidewire_lane::unix_ns;
 use tidewire_nats::{Answer, Link, Message};
+use tidewire_resp::{ArgumentList, Protocol};
 use tidewire_retry::Seldom;
 use tracing::{debug, warn};
 
@@ -38,6 +40,7 @@ struct Taken {
     name: Box<[u8]>,
     user: Box<[u8]>,
     address: Box<[u8]>,
+    is_command: bool,
     value: Box<[u8]>,
     kind: TopicKind,
     came_ns: u64,
@@ -105,7 +108,7 @@ impl Taking {
                 format!("BUSY too many writes wait at hub '{hub}': {NOTHING_WRITTEN}")
             }
             Admission::Again => {
-                let answer = (WriteOutcome::Again, "");
+                let answer = (WriteOutcome::Again, "", &[][..]);
                 return answer_to(&taken, answer, link.0, now_ns);
             }
             Admission::Repeated => {
@@ -137,18 +140,19 @@ impl Taking {
         }
     }
 
-    /// Gives the value to the plant or the keys; the end comes from there.
+    /// Gives the write to the plant or the keys; the end comes from there.
     fn execute(&mut self, number: u64) {
         let Some(taken) = self.table.get(number) else {
             return;
         };
         let is_given = match (taken.kind, &self.shared.tags) {
+            (TopicKind::Tag, _) if taken.is_command => false,
             (TopicKind::Tag, Some(tags)) => tags.write_tag(number, &taken.name, &taken.value),
             (TopicKind::Value, _) => {
                 self.shared.keys.write_own(OwnWrite {
                     number,
                     name: taken.name.clone(),
-                    value: taken.value.clone(),
+                    action: taken.action(),
                     from: format!("hub:{}", taken.edge).into(),
                 });
                 true
@@ -156,7 +160,7 @@ impl Taking {
             _ => false,
         };
         if !is_given {
-            let text = format!("ERR the topic cannot be written: {NOTHING_WRITTEN}");
+            let text = format!("ERR the topic cannot be written so: {NOTHING_WRITTEN}");
             self.shared.writes.end(number, Err(text));
         }
     }
@@ -201,18 +205,35 @@ impl Taking {
         waiting.store(self.table.waiting() as u64, Ordering::Relaxed);
     }
 
-    fn finish(&mut self, taken: &Taken, result: &Result<(), String>, link: &Link, now_ns: u64) {
-        let text = result.as_ref().err().map_or("", String::as_str);
-        // A reply is one line.
-        let text = text.replace(char::is_control, " ");
-        answer_to(taken, (WriteOutcome::of(result), &text), link, now_ns);
+    fn finish(&mut self, taken: &Taken, result: &WriteEnd, link: &Link, now_ns: u64) {
+        match result {
+            Ok(Some(reply)) if reply.len() <= REPLY_LENGTH_MAX => {
+                answer_to(taken, (WriteOutcome::Replied, "", reply), link, now_ns);
+            }
+            Ok(Some(reply)) => {
+                let (hub, bytes) = (&self.hub, reply.len());
+                let reply = format!(
+                    "-ERR hub '{hub}' has run the command, but its reply has {bytes} bytes: at most \
+                     {REPLY_LENGTH_MAX} can be carried\r\n"
+                );
+                let answer = (WriteOutcome::Replied, "", reply.as_bytes());
+                answer_to(taken, answer, link, now_ns);
+            }
+            result => {
+                let text = result.as_ref().err().map_or("", String::as_str);
+                // A reply is one line.
+                let text = text.replace(char::is_control, " ");
+                let answer = (WriteOutcome::of(result), &*text, &[][..]);
+                answer_to(taken, answer, link, now_ns);
+            }
+        }
         count(&self.shared.writes.counters.taken, result);
         let line = self.line(taken, Some(result));
         self.audit.end(&line);
     }
 
     /// Returns a line of the audit: of the end of a write, or of its beginning.
-    fn line(&self, taken: &Taken, result: Option<&Result<(), String>>) -> AuditLine {
+    fn line(&self, taken: &Taken, result: Option<&WriteEnd>) -> AuditLine {
         AuditLine::new(
             [self.cluster.as_str(), self.hub.as_str(), &taken.edge],
             &WriteRequest {
@@ -221,6 +242,7 @@ impl Taking {
                 name: &taken.name,
                 user: &taken.user,
                 address: &taken.address,
+                is_command: taken.is_command,
                 value: &taken.value,
             },
             taken.came_ns,
@@ -243,19 +265,45 @@ impl Taken {
             name: request.name.into(),
             user: request.user.into(),
             address: request.address.into(),
+            is_command: request.is_command,
             value: request.value.into(),
             kind: TopicKind::Value,
             came_ns: unix_ns(),
         }
     }
+
+    fn action(&self) -> WriteAction {
+        let words = match self.is_command {
+            true => decode_words(&self.value),
+            false => None,
+        };
+        let Some((protocol, words)) = words else {
+            debug_assert!(!self.is_command, "a request with other words was not read");
+            return WriteAction::Value(self.value.clone());
+        };
+        WriteAction::Command {
+            words: ArgumentList::from_slices(&words),
+            protocol: match protocol {
+                3 => Protocol::Resp3,
+                _ => Protocol::Resp2,
+            },
+        }
+    }
 }
 
-fn answer_to(taken: &Taken, (outcome, text): (WriteOutcome, &str), link: &Link, now_ns: u64) {
+fn answer_to(
+    taken: &Taken,
+    (outcome, text, reply): (WriteOutcome, &str, &[u8]),
+    link: &Link,
+    now_ns: u64,
+) {
     let answer = WriteAnswer {
         id: taken.id,
         ticket: TakenWrites::<Taken>::ticket(now_ns),
         outcome,
+        takes_commands: true,
         text,
+        reply,
     };
     // An answer that has no room is missing at the edge, which does not know the end then.
     let _ = link.publish(&taken.reply, answer.encode().into());

@@ -5,20 +5,18 @@
 
 use bytes::Bytes;
 use tidewire_cluster::keys::{KeysConfig, KeysFault};
+use tidewire_cluster::lease;
 use tidewire_lane::{monotonic_ns, unix_ms};
 use tidewire_nats::{Answer, StreamSettings};
 use tracing::warn;
 
-use super::{LEASE_AGE, Request, STREAMS_RETRY_NS, Work};
+use super::{Request, STREAMS_RETRY_NS, Work};
 use crate::quorum::QuorumConfig;
 
 /// How long a hub that knows of no keys asks the others. Longer than a link takes to come back.
 const LISTEN_NS: u64 = 3_000_000_000;
 const ASK_NS: u64 = 200_000_000;
 const QUESTION: &[u8] = b"?";
-/// Sequences that a stream has at most in a millisecond: one that is made again begins with that of
-/// its time, and so above all sequences of the one before.
-const SEQUENCES_A_MILLISECOND: u64 = 10;
 
 /// Whether the streams exist.
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +192,7 @@ impl Work {
 
 fn first_sequence() -> u64 {
     let wall_ms = u64::try_from(unix_ms()).unwrap_or(0);
-    wall_ms.saturating_mul(SEQUENCES_A_MILLISECOND)
+    lease::first_sequence(wall_ms)
 }
 
 fn keys_settings(config: &QuorumConfig) -> StreamSettings {
@@ -210,14 +208,13 @@ fn keys_settings(config: &QuorumConfig) -> StreamSettings {
 
 fn lease_settings(config: &QuorumConfig) -> StreamSettings {
     StreamSettings {
-        name: config.lease_stream(),
-        subjects: vec![config.lease_subjects()],
         replicas: config.replicas,
-        per_subject_max: Some(1),
-        age_max: LEASE_AGE,
-        repeated_within: LEASE_AGE,
-        first_sequence: Some(first_sequence()),
-        ..StreamSettings::default()
+        ..StreamSettings::leases(
+            config.lease_stream(),
+            config.lease_subjects(),
+            lease::ENTRY_AGE,
+            first_sequence(),
+        )
     }
 }
 

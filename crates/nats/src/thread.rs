@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use tidewire_nats::Inbox;
+use crate::Inbox;
 
 /// A running thread. Dropping it ends the thread, and waits for that.
 #[derive(Debug)]
-pub(super) struct LinkThread {
+pub struct LinkThread {
     is_stopped: Arc<AtomicBool>,
     inbox: Inbox,
     thread: Option<JoinHandle<()>>,
@@ -16,7 +16,10 @@ pub(super) struct LinkThread {
 
 impl LinkThread {
     /// Starts a thread that looks at the flag whenever its inbox wakes it.
-    pub(super) fn start(
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start(
         name: &str,
         inbox: Inbox,
         is_stopped: Arc<AtomicBool>,
