@@ -32,8 +32,8 @@ use replay::Replay;
 
 /// How long a frame may be late before it is fetched from the log.
 pub const GRACE_NS: u64 = 20_000_000;
-/// How long frames may be missing, from when they are fetched first, before values count as in
-/// doubt.
+/// How long frames, or the snapshot of a new reign, may be missing after the grace before values
+/// count as in doubt.
 pub const DOUBT_DELAY_NS: u64 = 50_000_000;
 /// Silence after which the owner counts as gone.
 pub const SILENCE_NS: u64 = 3_000_000_000;
@@ -97,7 +97,8 @@ pub enum EdgeEvent {
         /// Number of sequences.
         count: u64,
     },
-    /// Frames have been missing for some time: call the sink's `values_doubtful`.
+    /// Frames, or the snapshot of a new reign, have been missing for some time: call the sink's
+    /// `values_doubtful`.
     Doubtful,
     /// They have come: call the sink's `values_right` if the client is complete, else its
     /// `values_as_before`.
@@ -208,6 +209,8 @@ pub struct Edge {
     is_linked: bool,
     last_frame_ns: u64,
     is_silent: bool,
+    /// When the values count as in doubt; `None` while everything known has been applied.
+    doubt_ns: Option<u64>,
     /// Whether the client's sink was told that values are in doubt.
     tells_doubt: bool,
     figures: EdgeFigures,
@@ -237,6 +240,7 @@ impl Edge {
             is_linked: true,
             last_frame_ns: now_ns,
             is_silent: false,
+            doubt_ns: None,
             tells_doubt: false,
             figures: EdgeFigures::default(),
             actions: VecDeque::new(),
@@ -260,7 +264,7 @@ impl Edge {
             self.event(EdgeEvent::ReignVanished { epoch });
             self.begin_reign(&frame.header, now_ns);
         }
-        self.hear(now_ns);
+        self.hear(&frame.header, now_ns);
         self.admit(&frame.header, now_ns);
         self.frame(&frame, log_sequence, now_ns);
     }
@@ -274,6 +278,7 @@ impl Edge {
             self.event(EdgeEvent::OwnerSilent);
         }
         self.poll_reading(now_ns);
+        self.poll_doubt(now_ns);
         self.poll_fetch(now_ns);
     }
 
@@ -369,9 +374,14 @@ impl Edge {
         frame
     }
 
-    fn hear(&mut self, now_ns: u64) {
+    fn hear(&mut self, header: &FrameHeader, now_ns: u64) {
         self.last_frame_ns = now_ns;
         if std::mem::take(&mut self.is_silent) {
+            if self.client.epoch != 0 && header.epoch > self.client.epoch {
+                // The values are those of the owner that fell silent.
+                self.doubt_ns.get_or_insert(now_ns);
+                self.tell_doubt();
+            }
             self.event(EdgeEvent::OwnerBack);
         }
     }
@@ -524,6 +534,7 @@ impl Edge {
         self.fetch = self.fetch.idle();
         self.reading.begin(now_ns);
         self.poll_reading(now_ns);
+        self.check_gap(now_ns);
     }
 
     fn event(&mut self, event: EdgeEvent) {

@@ -245,6 +245,11 @@ impl Owner {
         self.pages.stored_messages().filter(|_| self.publishes())
     }
 
+    /// Has nothing of the snapshot written until it is told otherwise, as while its stream is gone.
+    pub fn hold_snapshot(&mut self, is_held: bool) {
+        self.pages.hold(is_held);
+    }
+
     /// Has the whole snapshot written again, as after a change of what is published.
     pub fn rewrite_snapshot(&mut self) {
         self.pages.rewrite();

@@ -493,6 +493,52 @@ fn a_new_reign_is_joined_with_its_own_snapshot() {
     assert_eq!(setup.client.session(), 104);
 }
 
+/// The snapshot of a new reign did not come, and the edge showed old values as right.
+#[test]
+fn values_are_in_doubt_while_a_new_reign_has_no_snapshot() {
+    let mut setup = Setup::joined();
+    setup.message(&frame(4, FrameFlags::NONE, 7, 1));
+    assert!(setup.edge.deadline_ns() <= GRACE_NS + DOUBT_DELAY_NS);
+    setup.wait(GRACE_NS + DOUBT_DELAY_NS - 1);
+    assert_eq!(setup.events, [], "a snapshot takes some time");
+    setup.wait(1);
+    assert_eq!(setup.events, [EdgeEvent::Doubtful]);
+    for _ in 0..10 {
+        setup.message(&heartbeat(4, 8));
+        setup.wait(500 * MS);
+    }
+    assert_eq!(setup.events, [EdgeEvent::Doubtful]);
+    while !setup.edge.is_current() {
+        match setup.action() {
+            Some(EdgeAction::ReadSnapshot { request }) if setup.edge.is_reading(request) => {
+                let now_ns = setup.now_ns;
+                setup
+                    .edge
+                    .snapshot_head(request, &head(4, 7, 9, &[8]), now_ns);
+                setup.edge.snapshot_page(request, &page(4, 7, 7), now_ns);
+                setup.edge.snapshot_end(request, now_ns);
+                setup.feed();
+            }
+            _ => setup.wait(MS),
+        }
+    }
+    assert_eq!(setup.events.last(), Some(&EdgeEvent::Certain));
+}
+
+/// The values of an owner that had fallen silent were right again with the next one's first frame.
+#[test]
+fn values_are_in_doubt_when_another_owner_is_heard_after_a_silence() {
+    let mut setup = Setup::joined();
+    setup.wait(SILENCE_NS);
+    setup.message(&heartbeat(4, 7));
+    let events = [
+        EdgeEvent::OwnerSilent,
+        EdgeEvent::Doubtful,
+        EdgeEvent::OwnerBack,
+    ];
+    assert_eq!(setup.events, events);
+}
+
 /// A hub that lost its lease and got it again goes on with its stream.
 #[test]
 fn a_new_reign_of_the_same_stream_replaces_what_was_missed() {
