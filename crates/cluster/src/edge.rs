@@ -10,10 +10,11 @@
 
 use std::collections::VecDeque;
 
-use tidewire_feed::wire::{Control, Flags, PacketWriter, TooOld};
+use tidewire_feed::wire::{ClusterText, Control, Flags, PacketWriter, TooOld};
 use tidewire_retry::BackOff;
 
 use crate::frame::{Frame, FrameFlags, FrameHeader};
+use crate::path::Path;
 
 mod fetch;
 mod join;
@@ -45,11 +46,17 @@ const CLIENT_INTERVAL_MS: u32 = 1_000;
 pub struct EdgeConfig {
     /// How long a frame may be late before it is fetched from the log.
     pub grace_ns: u64,
+    /// The cluster of this hub; empty for none. Values that have come through it before are its
+    /// own echo.
+    pub cluster: ClusterText,
 }
 
 impl Default for EdgeConfig {
     fn default() -> Self {
-        EdgeConfig { grace_ns: GRACE_NS }
+        EdgeConfig {
+            grace_ns: GRACE_NS,
+            cluster: ClusterText::EMPTY,
+        }
     }
 }
 
@@ -109,6 +116,9 @@ pub enum EdgeEvent {
     OwnerSilent,
     /// The owner is heard again.
     OwnerBack,
+    /// The values of this reign have come through this hub's own cluster before: none of them is
+    /// applied.
+    Echo,
     /// A reign was heard of and then nothing more. The owner of an earlier one goes on.
     ReignVanished {
         /// The reign.
@@ -132,6 +142,11 @@ pub struct EdgeFigures {
     pub epoch: u64,
     /// Relays that the source has passed in this reign.
     pub relays: u8,
+    /// The clusters that the source has come through; `None` before a snapshot of this reign was
+    /// read.
+    pub path: Option<Path>,
+    /// Whether this hub's cluster is one of them. Nothing of the reign is applied.
+    pub is_echo: bool,
     /// Next sequence; 0 before the first snapshot.
     pub sequence: u64,
     /// Sequences that are known to exist, and were not applied.
@@ -382,7 +397,10 @@ impl Edge {
                 self.doubt_ns.get_or_insert(now_ns);
                 self.tell_doubt();
             }
-            self.event(EdgeEvent::OwnerBack);
+            // An echo of this reign leaves the values stale.
+            if !self.figures.is_echo || header.epoch > self.epoch {
+                self.event(EdgeEvent::OwnerBack);
+            }
         }
     }
 
@@ -403,6 +421,8 @@ impl Edge {
     fn begin_reign(&mut self, header: &FrameHeader, now_ns: u64) {
         self.epoch = header.epoch;
         self.figures.relays = header.flags.relays();
+        self.figures.path = None;
+        self.figures.is_echo = false;
         self.highest = 0;
         self.position = 0;
         self.continues_at = 0;
@@ -413,6 +433,9 @@ impl Edge {
 
     /// Handles a frame of the present reign.
     fn frame(&mut self, frame: &Frame<'_>, log_sequence: Option<u64>, now_ns: u64) {
+        if self.figures.is_echo {
+            return;
+        }
         let header = &frame.header;
         let bare = FrameFlags::HEARTBEAT.with(FrameFlags::END);
         self.highest = self.highest.max(header.until());

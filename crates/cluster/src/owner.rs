@@ -96,7 +96,7 @@ impl Owner {
             live: Cursor::at(next),
             live_gap: false,
             log: Log::new(config.epoch, next, now_ns),
-            pages: Pages::new(now_ns),
+            pages: Pages::new(config.path, now_ns),
             next_flush_ns: now_ns,
             is_waiting: false,
             heartbeat_delay_ns: HEARTBEAT_DELAY_NS_FIRST,

@@ -9,6 +9,7 @@ use tidewire_feed::wire::{Flags, PACKET_LENGTH_MAX, PacketWriter, snapshot_posit
 
 use crate::frame::{Frame, FrameFlags, FrameHeader, HEADER_LENGTH};
 use crate::head::{Head, PAGE_ENTRIES, PAGES_MAX};
+use crate::path::Path;
 use crate::reader::{Reader, Records};
 
 use super::{Destination, OwnerAction, Publication, Times};
@@ -40,6 +41,7 @@ struct Sweep {
 /// The writer of a source's snapshot.
 #[derive(Debug)]
 pub(super) struct Pages {
+    path: Path,
     /// By number: one past the as-of of the newest writing; 0 for a page that was not written.
     written: Vec<u64>,
     in_flight: BTreeSet<u32>,
@@ -67,8 +69,9 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub(super) fn new(now_ns: u64) -> Pages {
+    pub(super) fn new(path: Path, now_ns: u64) -> Pages {
         Pages {
+            path,
             written: Vec::new(),
             in_flight: BTreeSet::new(),
             failed: BTreeSet::new(),
@@ -366,6 +369,7 @@ impl Pages {
             log_sequence: sweep.log_sequence,
             taken_ms: sweep.times.wall_ms,
             pages: self.written[..sweep.length].to_vec(),
+            path: self.path,
             venues: board.venues(),
         };
         let header = FrameHeader {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tidewire_cluster::{
     Destination, Entry, Frame, Lease, LeaseAction, LeaseConfig, LeaseEvent, Owner, OwnerAction,
-    OwnerConfig, OwnerState, Publication, Times,
+    OwnerConfig, OwnerState, Path, Publication, Times,
 };
 use tidewire_feed::server::Relay;
 use tidewire_nats::{Answer, Expectation, Link, Message, Storing};
@@ -54,6 +54,8 @@ pub(super) struct Outgoing {
     deposed_by: u64,
     /// Relays that the source has passed, this hub included.
     relays: u8,
+    /// The clusters that it has come through.
+    path: Path,
     /// Bytes of the frames that were published.
     bytes: u64,
 }
@@ -77,14 +79,19 @@ impl Outgoing {
             session,
             deposed_by: 0,
             relays: 0,
+            path: Path::default(),
             bytes: 0,
             config: config.clone(),
         }
     }
 
-    /// Says how many relays the source has passed.
-    pub(super) fn relayed(self, relays: u8) -> Self {
-        Self { relays, ..self }
+    /// Says how many relays the source has passed, and which clusters it has come through.
+    pub(super) fn relayed(self, relays: u8, path: Path) -> Self {
+        Self {
+            relays,
+            path,
+            ..self
+        }
     }
 
     /// Returns whether this hub owns the source.
@@ -223,6 +230,7 @@ impl Outgoing {
                     let config = OwnerConfig {
                         origin: self.origin,
                         relays: self.relays,
+                        path: self.path,
                         ..OwnerConfig::of(epoch)
                     };
                     let mut owner = match stream {
