@@ -128,13 +128,13 @@ class NatsServer:
         return None
 
 
-def three_servers(folder, link=None):
-    """Three servers that know each other. With `link`, a function of a pair of their numbers and a
-    port, each of their three routes passes through the port that it returns."""
+def three_servers(folder, link=None, options=()):
+    """Three servers that know each other, with these options. With `link`, a function of a pair of
+    their numbers and a port, each of their three routes passes through the port that it returns."""
     ports = free_ports(6)
     clients, routes = ports[:3], ports[3:]
 
-    def options(number):
+    def options_of(number):
         urls = [f"nats://127.0.0.1:{route}" for route in routes]
         words = ["--server_name", f"n{number}", "--cluster_name", "tests"]
         words += ["--cluster", urls[number]]
@@ -143,9 +143,9 @@ def three_servers(folder, link=None):
             other = (number + 1) % 3
             urls = [f"nats://127.0.0.1:{link((number, other), routes[other])}"]
             words += ["--cluster_advertise", "127.0.0.1:9", "--no_advertise=true"]
-        return [*words, "--routes", ",".join(urls)]
+        return [*words, "--routes", ",".join(urls), *options]
 
-    return [NatsServer(folder, port, options(number)) for number, port in enumerate(clients)]
+    return [NatsServer(folder, port, options_of(number)) for number, port in enumerate(clients)]
 
 
 def leader(servers, stream):

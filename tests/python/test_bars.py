@@ -1,5 +1,7 @@
 """Bars of market topics: `bar:` channels and keys."""
 
+import os
+import signal
 import socket
 import struct
 import time
@@ -213,32 +215,84 @@ class FirstHub:
     def trade(self, venue, second):
         self.publisher.send(trade(1, UNIT, 1, START + second * UNIT, source=venue))
 
+    def volume(self):
+        volume = redis.Redis(port=self._ports[1]).hget("md:A", "volume")
+        return int(volume or 0)
 
-def test_trades_of_a_venue_whose_clock_is_slow_are_in_the_bars_behind_a_hub_that_restarts(
-    start, start_hub
-):
-    """They were before the newest trade of the other venue, and were taken for repeated ones."""
+    def are_joined(self, hubs):
+        """Waits until these hubs have what the present run has so far."""
+        bid = str(self.session)
+        self.publisher.send(quote(2, self.session * UNIT, 100 * UNIT, 1, 1, START))
+        for hub in hubs:
+            eventually(lambda: hub.hash("md:B").get("bid") == bid, "the quote of this run")
+
+
+FAST, SLOW = 1, 2
+VENUES = {"A": (FAST, SLOW), "A@FAST": (FAST,), "A@SLOW": (SLOW,)}
+BEFORE = [(FAST, 40), (SLOW, 10), (FAST, 41), (SLOW, 11)]
+AFTER = [(SLOW, 12), (SLOW, 13), (FAST, 42), (SLOW, 14)]
+
+
+def bars_are(hubs, trades, missed=()):
+    """Waits for the bars of these trades, which are partial without those that are missed."""
+    for place, hub in enumerate(hubs):
+        for name, venues in VENUES.items():
+            of = [sum(venue in venues for venue, _ in some) for some in (trades, missed)]
+            expected = {"trades": str(of[0] - of[1]), "partial": str(int(of[1] > 0))}
+
+            def is_expected():
+                return expected.items() <= hub.hash(f"bar:1m:{name}").items()
+
+            eventually(is_expected, (place, name, expected))
+
+
+def chain(start, start_hub):
+    """A hub that restarts, one behind it, and one behind that, with a client of all bars each."""
     first = FirstHub(start)
     first.begin()
     second = start_hub("--source", f"127.0.0.1:{first.feed_port}")
     third = start_hub("--source", f"127.0.0.1:{second.feed_port}")
     for hub in (second, third):
         hub.subscriber(patterns=["bar:1m:*"])
-    for venue, at in [(1, 40), (2, 10), (1, 41), (2, 11)]:
+    first.are_joined((second, third))
+    for venue, at in BEFORE:
         first.trade(venue, at)
+    bars_are((second, third), BEFORE)
+    return first, second, third
 
-    def bars_are(*expected):
-        names = ("A", "A@FAST", "A@SLOW")
-        for hub in (second, third):
-            for name, trades in zip(names, expected):
-                bar = f"bar:1m:{name}"
-                eventually(lambda: hub.hash(bar).get("trades") == str(trades), (bar, trades))
-            assert hub.hash("bar:1m:A")["partial"] == "0"
 
-    bars_are(4, 2, 2)
+def test_trades_of_a_venue_whose_clock_is_slow_are_in_the_bars_behind_a_hub_that_restarts(
+    start, start_hub
+):
+    """They were before the newest trade of the other venue, and were taken for repeated ones."""
+    first, second, third = chain(start, start_hub)
     first.program.kill()
     first.begin()
-    for venue, at in [(2, 12), (2, 13), (1, 42), (2, 14)]:
+    first.are_joined((second, third))
+    for venue, at in AFTER:
         first.trade(venue, at)
-    bars_are(8, 3, 5)
-    assert second.hash("bar:1m:A@FAST")["partial"] == "0", "it went on with the bar of A"
+    bars_are((second, third), BEFORE + AFTER)
+
+
+@pytest.mark.parametrize("missed", range(len(AFTER) + 1))
+def test_trades_that_a_hub_has_missed_are_missing_in_the_bars_of_each_hub_behind_it(
+    start, start_hub, missed
+):
+    """The second hub said so, and the third one showed bars without them as whole."""
+    first, second, third = chain(start, start_hub)
+    os.kill(second.pid, signal.SIGSTOP)
+    try:
+        first.program.kill()
+        first.begin()
+        for venue, at in AFTER[:missed]:
+            first.trade(venue, at)
+        eventually(lambda: first.volume() == missed, "the trades at the first hub")
+    finally:
+        os.kill(second.pid, signal.SIGCONT)
+    first.are_joined((second, third))
+    for venue, at in AFTER[missed:]:
+        first.trade(venue, at)
+    bars_are((second, third), BEFORE + AFTER, AFTER[:missed])
+    for hub in (second, third):
+        eventually(lambda: hub.hash("md:A").get("volume") == str(len(AFTER)), "the volume")
+        assert hub.hash("md:A")["vwap"] == "1"

@@ -186,11 +186,11 @@ def test_each_hub_gives_its_own_keys_and_none_gives_anothers(servers, hub_of):
         keys.delete("live:a")
     for hub in hubs.values():
         wait_for(hub, "live:a", None)
-    # What another hub owns cannot be changed here.
+    # What another hub owns cannot be changed here, as that one takes no writes.
     with client(hubs["c"]) as keys:
         for command in [("DEL", "live:b"), ("APPEND", "live:b", "x"), ("EXPIRE", "live:b", "9"),
                         ("RENAME", "live:c", "live:b"), ("SET", "live:b", "x", "EX", "9")]:
-            with pytest.raises(redis.ReadOnlyError, match="another hub"):
+            with pytest.raises(redis.ReadOnlyError, match="hub 'b' takes no|belongs to hub 'b'"):
                 keys.execute_command(*command)
         with pytest.raises(redis.ReadOnlyError):
             keys.publish("live:b", "x")

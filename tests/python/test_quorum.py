@@ -289,6 +289,55 @@ def test_without_a_quorum_clients_are_told_after_ten_seconds(servers, start_hub,
         eventually(lambda: other.get("a") in (b"1", b"2"), "one of both")
 
 
+def test_only_clients_of_keys_wait_for_the_quorum(servers, start_hub, tmp_path):
+    """INFO and PING of a new connection waited 10 s behind the write of another one."""
+    nats = servers()
+    hub = start_hub("--cluster", place(tmp_path, "a", nats))
+    primary_of(hub)
+    writer, reader = hub.resp(), hub.resp()
+    assert RespSocket(writer).call("SET", "a", "1") == b"OK"
+    nats[0].pause()
+    writer.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n2\r\n")
+    eventually(lambda: int(keys(hub)["offset"]) > int(keys(hub)["durable"]), "it is executed")
+    with hub.resp() as one:
+        for words in (["PING"], ["HELLO", "2"], ["CLIENT", "ID"], ["CONFIG", "GET", "maxmemory"],
+                      ["SELECT", "0"], ["ECHO", "x"], ["ACL", "WHOAMI"], ["MULTI"]):
+            try:
+                RespSocket(one).call(*words)
+            except Reply as error:  # The lease has ended meanwhile.
+                assert words == ["PING"] and str(error).startswith("CLUSTERDOWN"), error
+    reader.sendall(b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n")
+    # All of that was answered before the quorum was: nothing is acknowledged, and no one was told.
+    fields = keys(hub)
+    assert int(fields["offset"]) > int(fields["durable"]) and fields["stalls"] == "0", fields
+    for one in (writer, reader):
+        one.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            one.recv(1)
+        one.settimeout(30)
+    nats[0].go_on()
+    assert writer.recv(100) == b"+OK\r\n"
+    answer = reader.recv(100)
+    assert answer == b"$1\r\n2\r\n" or answer.startswith(b"-CLUSTERDOWN"), answer
+
+
+def test_what_the_start_refuses_is_refused_later_too(servers, start_hub, tmp_path):
+    """CONFIG SET appendonly yes was accepted, and the hub did not start any more."""
+    nats = servers()
+    hub = start_hub("--cluster", place(tmp_path, "a", nats),
+                    "--set", "enable-debug-command=yes")
+    with primary_of(hub).redis() as client:
+        client.set("a", "1")
+        for words in (["CONFIG", "SET", "appendonly", "yes"],
+                      ["CONFIG", "SET", "maxmemory", "0", "APPENDONLY", "YES"],
+                      ["DEBUG", "RELOAD"], ["DEBUG", "RELOAD", "NOSAVE"], ["DEBUG", "LOADAOF"]):
+            with pytest.raises(Exception, match='durability (is|=) "quorum"'):
+                client.execute_command(*words)
+        assert client.config_get("appendonly") == {"appendonly": "no"}
+        client.config_set("appendonly", "no")
+        assert client.get("a") == b"1"
+
+
 def test_snapshots_bound_the_stream_and_a_damaged_one_is_not_used(servers, start_hub, tmp_path):
     nats = servers()
     places = [place(tmp_path, name, nats, "keys-snapshot-megabytes = 1") for name in "ab"]

@@ -7,6 +7,7 @@ import redis
 
 from nats_servers import SERVER, NatsServer
 from support import Hub, RespSocket, eventually, free_ports
+from quorum_messages import damaged, put
 from test_quorum import STREAM, ask, is_primary, keys, place, primary_of, servers, stream
 
 assert servers  # A fixture.
@@ -19,7 +20,7 @@ BUCKET = "KV_TW_tests"
 def fault(hub):
     try:
         return hub.info("cluster").get("cluster_keys_fault", "")
-    except redis.ConnectionError:  # It does not listen yet.
+    except (OSError, redis.ConnectionError):  # It does not listen yet.
         return ""
 
 
@@ -191,3 +192,121 @@ def test_a_hub_without_replicas_in_its_file_does_not_lower_the_copies(
     eventually(lambda: keys(hub)["role"] == "standby", "it follows", 30)
     for name in (STREAM, BUCKET, "TW_tests_KEYSNAP_main"):
         assert stream(nats, name)["config"]["num_replicas"] == 3, name
+
+
+def rebuild(hub):
+    """Has a hub that has failed store its keys again, as soon as it knows of no other primary."""
+    def is_begun():
+        try:
+            return hub.redis().execute_command("TIDEWIRE.KEYS", "REBUILD") == b"OK"
+        except redis.ResponseError as error:
+            # The lease of a hub that has failed a moment ago counts for up to 3 s.
+            words = ("TRYAGAIN", "another hub is the primary")
+            assert str(error).startswith(words), error
+            return False
+
+    eventually(is_begun, "it begins", 30)
+    eventually(lambda: is_primary(hub), f"it is the primary: {hub.info('cluster')}", 60)
+
+
+def lose_the_end(nats):
+    """The server begins again with what it had long before."""
+    last = stream(nats)["state"]["last_seq"]
+    assert nats[0].ask(f"$JS.API.STREAM.DELETE.{STREAM}")["success"]
+    settings = {"name": STREAM, "subjects": ["tw.tests.keys.main"], "first_seq": last - 1_000}
+    assert nats[0].ask(f"$JS.API.STREAM.CREATE.{STREAM}", settings)["config"]
+
+
+@pytest.mark.parametrize("at_standby", [False, True])
+@pytest.mark.parametrize("lose", [delete_stream, empty_nats, lose_the_end])
+def test_a_hub_that_has_failed_begins_again_with_the_keys_of_its_memory(
+    lose, at_standby, servers, start_hub, tmp_path
+):
+    """Hubs that had all keys could only be stopped, and the keys were lost with them."""
+    nats = servers()
+    places = [place(tmp_path, name, nats) for name in "ab"]
+    hubs = [start_hub("--cluster", one) for one in places]
+    primary = primary_of(*hubs)
+    standby = hubs[1 - hubs.index(primary)]
+    write(primary, "k")
+    with primary.redis(db=3) as client:
+        client.set("elsewhere", "3", ex=1_000)
+    with standby.redis(db=3) as client:
+        eventually(lambda: client.get("elsewhere") == b"3", "the standby has all")
+    with pytest.raises(redis.ResponseError, match="nothing is to be rebuilt"):
+        primary.redis().execute_command("TIDEWIRE.KEYS", "REBUILD")
+    lose(nats)
+    for hub in hubs:
+        eventually(lambda hub=hub: "NATS has lost data" in fault(hub), "it fails", 60)
+    chosen, other = (standby, primary) if at_standby else (primary, standby)
+    rebuild(chosen)
+    assert fault(chosen) == ""
+    assert_has(chosen, "k")
+    write(chosen, "behind")
+
+    def refusal():
+        try:
+            return other.redis().execute_command("TIDEWIRE.KEYS", "REBUILD")
+        except redis.ResponseError as error:
+            return str(error)
+
+    eventually(lambda: "another hub is the primary" in str(refusal()), "the other is refused", 30)
+    other.kill()
+    again = start_hub("--cluster", places[hubs.index(other)])
+    eventually(lambda: keys(again)["role"] == "standby", "it follows", 30)
+    assert_has(again, "k", "behind")
+    chosen.kill()
+    again.kill()
+    hubs = [start_hub("--cluster", one) for one in places]
+    assert_has(primary_of(*hubs), "k", "behind")
+    with primary_of(*hubs).redis(db=3) as client:
+        assert client.get("elsewhere") == b"3" and client.ttl("elsewhere") > 800
+
+
+def test_only_an_administrator_may_store_keys_again(servers, start_hub, tmp_path):
+    nats = servers()
+    hub = start_hub("--cluster", place(tmp_path, "a", nats))
+    primary_of(hub)
+    with hub.redis() as client:
+        client.execute_command("ACL", "SETUSER", "ann", "on", "nopass", "~*", "+@all", "-@admin")
+        client.execute_command("ACL", "SETUSER", "bob", "on", "nopass", "~*", "+@all",
+                               "-@dangerous")
+    for name in ("ann", "bob"):
+        with hub.redis(username=name, password="x") as client:
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                client.execute_command("TIDEWIRE.KEYS", "REBUILD")
+
+
+def test_a_hub_that_had_not_loaded_all_keys_stores_none(
+    servers, start_hub, tmp_path, monkeypatch
+):
+    nats = servers()
+    (tmp_path / "keys-tests-main-a.mark").write_text(
+        "the stream of the keys has had message 99\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(Hub, "_is_ready", lambda hub: True)  # It never answers PING.
+        hub = start_hub("--cluster", place(tmp_path, "a", nats))
+    eventually(lambda: "NATS has lost data" in fault(hub), "it fails", 60)
+    with pytest.raises(redis.ResponseError, match="had not loaded all keys"):
+        hub.redis().execute_command("TIDEWIRE.KEYS", "REBUILD")
+
+
+def test_a_standby_stores_its_keys_again_behind_a_message_that_it_cannot_read(
+    servers, start_hub, tmp_path
+):
+    nats = servers()
+    places = [place(tmp_path, name, nats) for name in "ab"]
+    hubs = [start_hub("--cluster", one) for one in places]
+    primary = primary_of(*hubs)
+    standby = hubs[1 - hubs.index(primary)]
+    write(primary, "k")
+    with standby.redis() as client:
+        eventually(lambda: client.get("k49") == b"49", "the standby has all")
+    primary.kill()
+    put(nats, damaged(), as_hub=True)
+    eventually(lambda: "cannot be read" in fault(standby), "it fails", 60)
+    rebuild(standby)
+    write(standby, "behind")
+    again = start_hub("--cluster", places[hubs.index(primary)])
+    eventually(lambda: keys(again)["role"] == "standby", "it follows", 30)
+    assert_has(again, "k", "behind")

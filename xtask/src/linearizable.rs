@@ -1,8 +1,10 @@
 //! `cargo xtask linearizable`: runs many clients concurrently. An external checker (porcupine)
-//! decides whether one order of operations explains all their replies: `tests/linearizable`.
+//! decides whether one order of operations explains all their replies: `tests/linearizable`. With
+//! `--quorum` the clients call hubs that share their keys, amid faults.
 
 use crate::arguments::Arguments;
 use crate::counts::number_before;
+use crate::python;
 use crate::server::{self, Kind, Server};
 use crate::shell::{Failure, Shell};
 use std::fs;
@@ -11,6 +13,9 @@ use std::path::{Path, PathBuf};
 /// Runs with the options of the command line.
 pub(crate) fn run(root: &Path, mut arguments: Arguments) -> Result<(), Failure> {
     let shell = Shell::new(root);
+    if arguments.flag("--quorum") {
+        return run_quorum(&shell, arguments);
+    }
     let lanes = arguments.values("--lanes")?;
     let policies = arguments.values("--appendonly")?;
     let length = match arguments.value("--seconds")? {
@@ -50,6 +55,33 @@ pub(crate) fn run(root: &Path, mut arguments: Arguments) -> Result<(), Failure> 
     }
     println!("{operations} operations: no violation");
     Ok(())
+}
+
+/// Runs clients against two hubs with `durability = "quorum"` on three NATS servers, which are
+/// stopped and killed in turn: `tests/python/test_quorum_order.py`.
+fn run_quorum(shell: &Shell, mut arguments: Arguments) -> Result<(), Failure> {
+    let operations = arguments.number("--operations", OPERATIONS)?;
+    let seed = arguments.number("--seed", 1)?;
+    let binary = arguments.value("--binary")?.map(PathBuf::from);
+    arguments.end()?;
+    if !has_go(shell) {
+        return Err(Failure::new("go is needed: install it (https://go.dev/dl)"));
+    }
+    let requirements = shell.root().join("tests/python/requirements.txt");
+    let python = python::environment(shell, &requirements)?;
+    let binary = match binary {
+        Some(binary) => binary,
+        None => server::build(shell)?,
+    };
+    let words = ["-m", "pytest", "-q", "-s", "-p", "no:cacheprovider"];
+    shell
+        .program(python, words)
+        .argument("tests/python/test_quorum_order.py")
+        .env("TIDEWIRE_BINARY", &binary)
+        .env("TIDEWIRE_QUORUM_OPERATIONS", operations.to_string())
+        .env("TIDEWIRE_QUORUM_SEED", seed.to_string())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .run()
 }
 
 /// Runs for one minute over all lanes and policies.

@@ -125,6 +125,8 @@ usage: cargo xtask <chore>
     --seconds S            instead: how long, all runs together
     --lanes N              lanes of a server; repeatable [2 and 4]
     --appendonly P         the file's policy, or `no` (repeatable) [no, everysec, always]
+    --quorum               instead: two hubs whose keys are in a quorum of three NATS servers, amid
+                           faults; with --operations, --seed and --binary alone
     --seed S               same seed, same calls [1]
     --binary FILE          a tidewire that is already built
   complexity    counts the instructions of each command at N and at 10 N, for docs/complexity.md

@@ -71,7 +71,12 @@ fn follow_keys(member: &mut KeysMember, message: &[u8], sequence: u64) {
                 member.has_snapshot(sequence % 5);
             }
             KeysAction::Fetch { request, .. } => {
-                member.fetched(request, [(sequence, message)], now_ns);
+                let entry = keys::KeysEntry {
+                    sequence,
+                    is_fenced: !sequence.is_multiple_of(3),
+                    message,
+                };
+                member.fetched(request, [entry], now_ns);
             }
             KeysAction::Append { request, .. } | KeysAction::Fence { request, .. } => {
                 member.stored(request, Outcome::Stored(sequence + 1), now_ns);

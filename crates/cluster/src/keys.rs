@@ -22,7 +22,7 @@ pub mod member;
 pub mod position;
 
 pub use coverage::KeysExtent;
-pub use frame::{KeysFrame, KeysFrameError, KeysHeader};
+pub use frame::{KeysEntry, KeysFrame, KeysFrameError, KeysHeader};
 pub use head::KeysHead;
 pub use interface::{KeysAction, KeysConfig, KeysEvent, KeysFigures, KeysRole, Outcome};
 pub use member::KeysMember;

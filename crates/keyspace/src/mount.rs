@@ -79,8 +79,8 @@ pub trait Mount: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Takes a value whose sender waits for no answer, from a protocol without replies. By default no topic
-    /// takes any.
+    /// Takes a value from a protocol without replies: its sender waits for no answer. By default
+    /// no topic takes any.
     fn push(&self, _push: &MountPush<'_>) -> Pushed {
         Pushed::Refused
     }

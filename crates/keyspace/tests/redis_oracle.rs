@@ -693,7 +693,13 @@ fn unorder(value: &mut Value) {
 }
 
 /// Commands that Redis 8.0 lacks.
-const LATER_THAN_8_0: &[&str] = &["tidewire.book", "tidewire.top", "xackdel", "xdelex"];
+const LATER_THAN_8_0: &[&str] = &[
+    "tidewire.book",
+    "tidewire.keys",
+    "tidewire.top",
+    "xackdel",
+    "xdelex",
+];
 
 /// Commands that Redis 7.0 lacks or declares differently.
 const LATER_THAN_7_0: &[&str] = &[
@@ -702,6 +708,7 @@ const LATER_THAN_7_0: &[&str] = &[
     "cluster|slots",
     "migrate",
     "tidewire.book",
+    "tidewire.keys",
     "tidewire.top",
     "blmove",
     "blpop",

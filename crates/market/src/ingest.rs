@@ -10,8 +10,8 @@ use tidewire_fanout::Publication;
 use tidewire_feed::client::{Gap, PublisherLogin, Side, Sink};
 use tidewire_feed::server::Readable;
 use tidewire_feed::wire::{
-    Definition, Figures, LastValue, Level, Login, Message, ReferenceKind, Refused, SessionStart,
-    Venue, VenueName,
+    Definition, LastValue, Level, Login, Message, ReferenceKind, Refused, SessionStart, Venue,
+    VenueName,
 };
 use tidewire_lastvalue::{FLAG_STALE, LatencyRecorder, NumberSet, PRICE_UNDEFINED, Writer};
 use tidewire_retry::Seldom;
@@ -33,6 +33,7 @@ use certainty::{Certainties, Doubt};
 use publishing::Unheard;
 use repetition::NewestTrade;
 use sweep::Event;
+use whole::is_nothing;
 
 mod apply;
 mod awaited;
@@ -53,6 +54,7 @@ mod sweep;
 mod times;
 mod unnamed;
 mod venues;
+mod whole;
 
 /// The ingest of one source, which owns its topics until it ends.
 #[derive(Debug)]
@@ -225,6 +227,7 @@ impl Ingest {
             latency,
             newest_trade,
             is_repeated: false,
+            is_snapshot: false,
             ahead: Ahead::default(),
             dispatch: (Publication::default(), 0),
             receive_time_ns,
@@ -416,14 +419,7 @@ impl Batch<'_> {
                     self.work.apply(&name, message);
                 }
             }
-            // A hub has had no value of the symbol, and names no venue. A recording of a hub says
-            // so too, which is known to be one only from its first consolidated value on.
-            Message::LastValue(record) if known.is_unbound() && is_nothing(record) => {
-                match self.only_topic(known) {
-                    Some(topic) => self.nothing(&topic, message),
-                    None => self.note_traded_until(known.name(), record),
-                }
-            }
+            Message::LastValue(record) => self.update_whole(record),
             message => {
                 let applied = topic.is_some_and(|topic| self.work.apply(topic, message));
                 if !applied {
@@ -431,16 +427,6 @@ impl Batch<'_> {
                 }
             }
         }
-    }
-
-    /// Empties the topic of a symbol of which a hub has no value. The topic's venue stays.
-    #[cold]
-    fn nothing(&mut self, topic: &Arc<Topic>, message: &Message) {
-        topic.begin();
-        topic.valued_in(*self.work.session);
-        self.take_over_book(topic, 0);
-        self.work.revive(topic, 0, 0);
-        self.work.apply(topic, message);
     }
 
     /// Returns the topic of a symbol at a venue for a level or order of `time_ns`, which the source
@@ -545,12 +531,15 @@ impl Batch<'_> {
         let is_first = known.of_venue(venue).is_none();
         let time_ns = venues::source_time_ns(message);
         self.work.happens_ns = time_ns;
-        let topic = match is_value {
-            true => self.bind(symbol, venue),
-            false => self.find_topic(symbol, venue),
+        let topic = self.find_topic(symbol, venue);
+        let whole = match (message, &topic) {
+            (Message::LastValue(record), Some(topic)) => Some((record, self.work.before(topic))),
+            _ => None,
         };
         if !is_value {
             self.symbols.note_stated(symbol, venue);
+        } else if let Some(topic) = &topic {
+            self.bind_to(symbol, venue, topic);
         }
         let Some(topic) = topic else {
             self.work.refused += 1;
@@ -573,6 +562,9 @@ impl Batch<'_> {
         }
         let applied = self.work.apply(&topic, message);
         debug_assert!(applied, "the topic has just been claimed");
+        if let Some((record, before)) = whole {
+            self.work.note_whole(&topic, record, &before);
+        }
     }
 }
 
@@ -596,8 +588,6 @@ impl Sink for Batch<'_> {
         let message = changed.as_ref().unwrap_or(message);
         if self.work.market.bars.is_empty() {
             self.update(message);
-        } else if let Message::LastValue(record) = message {
-            self.update_with_bars(record);
         } else {
             self.work.is_repeated = false;
             self.update(message);
@@ -719,11 +709,9 @@ impl Sink for Batch<'_> {
         };
         let records = &self.work.market.ingest.snapshot_records;
         records.fetch_add(1, Ordering::Relaxed);
-        let before = self.traded(record.symbol);
+        self.work.is_snapshot = true;
         self.repeated(|batch| batch.update(&Message::LastValue(*record)));
-        if !self.work.market.bars.is_empty() {
-            self.note_missing_trades(record, before);
-        }
+        self.work.is_snapshot = false;
     }
 
     fn whole_snapshot_begin(&mut self) {
@@ -765,22 +753,6 @@ impl Sink for Batch<'_> {
 /// Returns whether a message may begin a session, or give or take back its open.
 fn changes_open(start: &SessionStart) -> bool {
     start.rolls != SessionStart::KEEPS || start.kind == ReferenceKind::OPEN
-}
-
-/// Returns whether a hub's record is of a symbol without a value, and perhaps without a venue: that
-/// has the number 0. Before a first value a venue with this number sends such a record too.
-fn is_nothing(record: &LastValue) -> bool {
-    let nothing = LastValue {
-        sequence: record.sequence,
-        updates: record.updates,
-        figures: record.figures.map(|figures| Figures {
-            flags: figures.flags,
-            traded_until_ns: figures.traded_until_ns,
-            ..Figures::default()
-        }),
-        ..LastValue::new(record.symbol)
-    };
-    *record == nothing
 }
 
 /// Returns the number of a source's first session. The next ones count on from it; a source begins

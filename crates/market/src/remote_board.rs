@@ -535,10 +535,10 @@ mod tests {
         };
         assert!(mount.write(&command).is_some());
         let asked = writes.take_asked().pop().unwrap().action;
-        assert!(matches!(
-            asked,
-            WriteAction::Command { words, protocol: Protocol::Resp3 } if words.as_arguments().len() == 4
-        ));
+        let WriteAction::Command { words, protocol } = asked else {
+            panic!("a command is asked for")
+        };
+        assert_eq!((words.as_arguments().len(), protocol), (4, Protocol::Resp3));
         let text = mount.write_error(b"live:1");
         assert!(text.contains("hub 'a'") && text.contains("HSET"), "{text}");
         let long = MountWrite {

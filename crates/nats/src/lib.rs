@@ -77,6 +77,8 @@ pub struct Entry {
     pub sequence: u64,
     /// Whether it says that the subject's value was deleted or has expired.
     pub is_deletion: bool,
+    /// Whether its publisher said what the stream's last sequence must be.
+    pub is_fenced: bool,
     /// The content.
     pub payload: Bytes,
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_nats::jetstream::context::{
-    CreateStreamErrorKind, PublishAckFuture, PublishError, PublishErrorKind,
+    CreateStreamError, CreateStreamErrorKind, PublishAckFuture, PublishError, PublishErrorKind,
 };
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
 use async_nats::jetstream::publish::PublishAck;
@@ -136,12 +136,20 @@ pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer 
             // Without a change, and so without the right to change it.
             return Answer::Made;
         }
-        let made = match found {
+        let (right, made) = match found {
             Some(found) => {
-                let config = changed(config.clone(), &found);
-                context.update_stream(config).await.map(drop)
+                let config = changed(&config, &found);
+                if config == found {
+                    // It may have no right to change it, and needs none.
+                    return Answer::Made;
+                }
+                let made = context.update_stream(config).await.map(drop);
+                ("UPDATE", made)
             }
-            None => context.create_stream(config.clone()).await.map(drop),
+            None => {
+                let made = context.create_stream(config.clone()).await.map(drop);
+                ("CREATE", made)
+            }
         };
         match made {
             Ok(()) => return Answer::Made,
@@ -149,14 +157,30 @@ pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer 
                 return Answer::Made;
             }
             Err(error) if !is_repeated && was_made_meanwhile(&error.kind()) => is_repeated = true,
-            Err(error) => return Answer::Failed(error.to_string()),
+            Err(error) => return Answer::Failed(not_made(&settings.name, right, &error)),
         }
     }
 }
 
-/// Returns the settings for a stream that exists. It keeps its first sequence, and its copies if
-/// they are more: another client's messages rely on them.
-fn changed(config: Config, found: &Config) -> Config {
+/// Says why a stream is not as it must be. The servers do not answer a user without the right.
+fn not_made(name: &str, right: &str, error: &CreateStreamError) -> String {
+    let (what, asks) = match right {
+        "UPDATE" => ("has other settings, which cannot be changed", "changing it"),
+        _ => ("cannot be made", "making it"),
+    };
+    match error.kind() {
+        CreateStreamErrorKind::TimedOut => format!(
+            "stream {name} {what}: no answer; {asks} needs the right to publish to \
+             $JS.API.STREAM.{right}.{name}"
+        ),
+        CreateStreamErrorKind::JetStreamUnavailable => error.to_string(),
+        _ => format!("stream {name} {what}: {error}"),
+    }
+}
+
+/// Returns the settings for a stream that exists: only what a hub relies on is changed. It keeps
+/// its first sequence, and its copies if they are more: another client's messages rely on them.
+fn changed(config: &Config, found: &Config) -> Config {
     let (name, copies) = (&config.name, found.num_replicas);
     if copies > config.num_replicas {
         let wanted = config.num_replicas;
@@ -165,10 +189,24 @@ fn changed(config: Config, found: &Config) -> Config {
             copies, wanted, "a stream has more copies than this hub wants; it keeps them"
         );
     }
+    // Of a stream without a limit it says nothing.
+    let is_limited = config.max_bytes >= 0;
+    let discard = match config.discard {
+        DiscardPolicy::Old if !is_limited => found.discard,
+        wanted => wanted,
+    };
     Config {
-        first_sequence: found.first_sequence,
+        subjects: config.subjects.clone(),
         num_replicas: copies.max(config.num_replicas),
-        ..config
+        max_messages_per_subject: config.max_messages_per_subject,
+        max_age: config.max_age,
+        max_bytes: config.max_bytes,
+        max_messages: config.max_messages,
+        max_message_size: config.max_message_size,
+        discard,
+        duplicate_window: config.duplicate_window,
+        allow_direct: config.allow_direct,
+        ..found.clone()
     }
 }
 
@@ -352,6 +390,7 @@ fn entry(message: StreamMessage) -> Entry {
         subject: message.subject.into_string(),
         sequence: message.sequence,
         is_deletion: deletes(&message.headers),
+        is_fenced: message.headers.get(EXPECTED_LAST_SEQUENCE).is_some(),
         payload: message.payload,
     }
 }
@@ -450,8 +489,37 @@ mod tests {
             ..Config::default()
         };
         let found = with(3, Some(7));
-        assert_eq!(changed(with(1, Some(9)), &found), found);
-        assert_eq!(changed(with(5, None), &found), with(5, Some(7)));
+        assert_eq!(changed(&with(1, Some(9)), &found), found);
+        assert_eq!(changed(&with(5, None), &found), with(5, Some(7)));
+    }
+
+    /// Settings that an administrator had made were taken back, or the servers refused that.
+    #[test]
+    fn a_stream_keeps_the_settings_on_which_no_hub_relies() {
+        let wanted = Config {
+            max_bytes: -1,
+            discard: DiscardPolicy::Old,
+            max_age: Duration::from_secs(3),
+            ..Config::default()
+        };
+        let found = Config {
+            description: Some("made by hand".to_owned()),
+            discard: DiscardPolicy::New,
+            deny_delete: true,
+            allow_rollup: true,
+            max_age: Duration::from_secs(9),
+            ..wanted.clone()
+        };
+        let expected = Config {
+            max_age: wanted.max_age,
+            ..found.clone()
+        };
+        assert_eq!(changed(&wanted, &found), expected);
+        let limited = Config {
+            max_bytes: 1,
+            ..wanted
+        };
+        assert_eq!(changed(&limited, &found).discard, DiscardPolicy::Old);
     }
 
     #[test]

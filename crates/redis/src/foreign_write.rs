@@ -85,7 +85,11 @@ impl Server {
             match self.verdict(context, &KeyCommand(command)) {
                 Verdict::Go => {}
                 Verdict::Wait(_) => return Ran::Waits,
-                Verdict::Refused(refusal) => return Ran::Refused(refusal),
+                Verdict::Refused(refusal) => {
+                    self.note_error(refusal.text());
+                    self.statistics.of(context.lane(), command).rejected();
+                    return Ran::Failed(refusal.text().to_owned());
+                }
             }
         }
         let stopwatch = Stopwatch::start(self, context.lane(), command);

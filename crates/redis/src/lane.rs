@@ -54,6 +54,8 @@ pub struct RedisLane {
     hub_writes: hub_writes::HubWrites,
     /// Connections that were parked go on in this turn or the next.
     has_resumed: bool,
+    /// A Redis client has asked for keys in the input that was taken last.
+    has_asked_for_keys: bool,
 }
 
 impl RedisLane {
@@ -77,6 +79,7 @@ impl RedisLane {
             holding: holding::Holding::default(),
             hub_writes: hub_writes::HubWrites::default(),
             has_resumed: false,
+            has_asked_for_keys: false,
             server,
         }
     }
@@ -108,10 +111,11 @@ impl RedisLane {
     }
 
     /// The input was taken. If it changed keys, replies may have to wait for the append-only file;
-    /// in a quorum also if it only read.
+    /// in a quorum also if it only read them.
     #[inline]
     pub fn end_input(&mut self, id: ConnectionId, told: u64) {
-        let is_reader = self.server.quorum.is_on() && self.sessions.serves(id);
+        let has_asked = std::mem::take(&mut self.has_asked_for_keys);
+        let is_reader = has_asked && self.server.quorum.is_on();
         if changes_told_here() != told || is_reader {
             self.holding.writers.push(id);
         }
@@ -141,6 +145,7 @@ impl RedisLane {
         let consumed =
             session.received(server, fanout, waiting, sessions, pipeline, context, input);
         session.end_input(server);
+        self.has_asked_for_keys = session.asks_for_keys();
         debug_assert!(consumed <= input.len(), "a session takes from what came");
         self.sessions.put_back(id, session);
         Some(consumed)

@@ -20,6 +20,8 @@ pub use work::QuorumThread;
 pub(crate) use lanes::LaneQuorum;
 pub(crate) use state::{Acknowledged, Quorum, QuorumMark};
 
+use crate::parameters::{APPENDONLY, REPLICAOF};
+use crate::server::Server;
 #[cfg(loom)]
 use absent::{Inbox, Settings};
 #[cfg(not(loom))]
@@ -38,6 +40,44 @@ mod absent {
         pub fn wake(&self) {}
     }
 }
+
+impl Server {
+    /// Returns why the server cannot start with its parameters and `durability = "quorum"`.
+    pub(crate) fn quorum_misfit(&self) -> Option<&'static str> {
+        let log = if self.parameters.read(APPENDONLY) {
+            "yes"
+        } else {
+            "no"
+        };
+        let master = self.parameters.read(REPLICAOF);
+        let pairs = [
+            (APPENDONLY.name(), log),
+            (REPLICAOF.name(), master.as_str()),
+        ];
+        misfit(pairs.map(|(name, value)| (name.as_bytes(), value.as_bytes())))
+    }
+}
+
+/// Returns why parameters cannot be had with `durability = "quorum"`: the keys are those of the
+/// stream, and the primary is chosen by a lease. The start and CONFIG SET ask the same.
+pub(crate) fn misfit<'a>(
+    parameters: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+) -> Option<&'static str> {
+    parameters.into_iter().find_map(|(name, value)| {
+        if APPENDONLY.is_named(name) && value.eq_ignore_ascii_case(b"yes") {
+            return Some(NOT_WITH_LOG);
+        }
+        let is_master = REPLICAOF.is_named(name) && !value.is_empty();
+        is_master.then_some(NOT_WITH_MASTER)
+    })
+}
+
+const NOT_WITH_LOG: &str = "durability = \"quorum\" and appendonly yes exclude each other: keys \
+                            are loaded from the stream KEYS; remove one of them";
+const NOT_WITH_MASTER: &str = "durability = \"quorum\" chooses the primary: remove replicaof";
+/// Why DEBUG RELOAD and LOADAOF are refused.
+pub(crate) const NO_RELOAD: &str = "ERR durability is \"quorum\": keys are loaded from the stream \
+                                    KEYS, and a file would have others";
 
 /// How a hub takes part in keys that survive a machine.
 #[derive(Clone, Debug)]

@@ -59,6 +59,7 @@ use crate::sessions::Sessions;
 use crate::waiting::LaneWaiting;
 use authentication::{Permit, excess_of_stranger};
 use blocking::Stop;
+use declared::needs_no_keys;
 use pipeline::{Gathered, Request};
 use replication::{ReplicaSession, ToldCommand};
 use tidewire_fanout::Dialect;
@@ -116,6 +117,8 @@ struct State {
     last_change: LastChange,
     /// The refusal of the command under way, because a script has run for too long.
     busy: Option<&'static str>,
+    /// Whether a reply to the input under way may tell of keys.
+    asks_for_keys: bool,
 }
 
 /// CLIENT REPLY.
@@ -193,6 +196,7 @@ impl RespSession {
                 mount_writes: 0,
                 last_change: LastChange::default(),
                 busy: None,
+                asks_for_keys: false,
             },
         }
     }
@@ -205,12 +209,19 @@ impl RespSession {
     #[inline]
     pub(crate) fn begin_input(&mut self) {
         self.state.last_change.begin_input();
+        self.state.asks_for_keys = false;
     }
 
     /// Input was executed: notes what it has changed.
     #[inline]
     pub(crate) fn end_input(&mut self, server: &Server) {
         self.state.last_change.end_input(server);
+    }
+
+    /// Whether a reply to the last input may tell of keys.
+    #[inline]
+    pub(crate) fn asks_for_keys(&self) -> bool {
+        self.state.asks_for_keys
     }
 
     /// Executes the requests in `input` and returns how many bytes they took.
@@ -452,6 +463,7 @@ impl State {
                     },
                 };
                 self.last_command = Some(command);
+                self.asks_for_keys |= !needs_no_keys(command);
                 call.server.turns[call.context.lane()]
                     .doing
                     .command(command);

@@ -1,5 +1,6 @@
 //! The file of `--cluster`: this hub's place among others.
 
+use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -67,8 +68,15 @@ fn quorum(
     match file.durability.as_deref() {
         Some("quorum") => {}
         None | Some("local") => {
-            let unused = [("keys", &file.keys), ("keys-address", &file.keys_address)];
-            if let Some((name, _)) = unused.iter().find(|(_, value)| value.is_some()) {
+            let unused = [
+                ("keys", file.keys.is_some()),
+                ("keys-address", file.keys_address.is_some()),
+                (
+                    "keys-snapshot-megabytes",
+                    file.keys_snapshot_megabytes.is_some(),
+                ),
+            ];
+            if let Some((name, _)) = unused.iter().find(|(_, is_given)| *is_given) {
                 let text = format!("{}: it needs durability = \"quorum\"", place.of(name));
                 return Err(Failure::usage(text));
             }
@@ -81,6 +89,14 @@ fn quorum(
         }
     }
     let group = file.keys.as_deref().unwrap_or("main");
+    if let Some(address) = &file.keys_address {
+        check_address(address).map_err(|text| {
+            let (place, address) = (place.of("keys-address"), address.escape_debug());
+            Failure::usage(format!("{place} = '{address}': {text}"))
+        })?;
+    }
+    let megabytes = file.keys_snapshot_megabytes.unwrap_or(SNAPSHOT_MEGABYTES);
+    let snapshot_bytes = bytes_of(megabytes, "keys-snapshot-megabytes", place)?;
     Ok(Some(QuorumConfig {
         cluster: cluster.name.to_string(),
         hub: cluster.hub.to_string(),
@@ -91,11 +107,7 @@ fn quorum(
             ..cluster.link.clone()
         },
         replicas: cluster.replicas,
-        snapshot_bytes: file
-            .keys_snapshot_megabytes
-            .unwrap_or(SNAPSHOT_MEGABYTES)
-            .max(1)
-            << 20,
+        snapshot_bytes,
     }))
 }
 
@@ -127,8 +139,16 @@ fn cluster(file: &File, place: &FilePlace) -> Result<ClusterConfig, Failure> {
             .clone()
             .unwrap_or_else(|| vec!["*".to_owned()]),
         replicas,
-        log_age: Duration::from_secs(file.log_seconds.unwrap_or(LOG_SECONDS).max(1)),
-        log_bytes: file.log_megabytes.unwrap_or(LOG_MEGABYTES).max(1) << 20,
+        log_age: Duration::from_secs(number_of(
+            file.log_seconds.unwrap_or(LOG_SECONDS),
+            SECONDS_MAX,
+            ("log-seconds", place),
+        )?),
+        log_bytes: bytes_of(
+            file.log_megabytes.unwrap_or(LOG_MEGABYTES),
+            "log-megabytes",
+            place,
+        )?,
         link: Settings {
             servers: file.servers.clone(),
             name: format!("tidewire {hub}"),
@@ -142,6 +162,36 @@ fn cluster(file: &File, place: &FilePlace) -> Result<ClusterConfig, Failure> {
     };
     config.relays = relay::relays(&file.relay, &config, place)?;
     Ok(config)
+}
+
+/// Returns what is wrong with an address that clients are told.
+fn check_address(address: &str) -> Result<(), &'static str> {
+    let expected = "HOST:PORT is expected, as clients reach this hub";
+    let (host, port) = address.rsplit_once(':').ok_or(expected)?;
+    let is_ipv6 = host.starts_with('[') && host.ends_with(']');
+    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    let is_named = !host.is_empty() && host.bytes().all(is_host);
+    let is_numbered = is_ipv6 && host[1..host.len() - 1].parse::<Ipv6Addr>().is_ok();
+    if !(is_named || is_numbered) || !matches!(port.parse::<u16>(), Ok(1..)) {
+        return Err(expected);
+    }
+    match address.len() <= ADDRESS_LENGTH_MAX {
+        true => Ok(()),
+        false => Err("at most 255 bytes are expected"),
+    }
+}
+
+fn number_of(number: u64, max: u64, (name, place): (&str, &FilePlace)) -> Result<u64, Failure> {
+    if (1..=max).contains(&number) {
+        return Ok(number);
+    }
+    let place = place.of(name);
+    let text = format!("{place} = {number}: 1 to {max} is expected");
+    Err(Failure::usage(text))
+}
+
+fn bytes_of(megabytes: u64, name: &str, place: &FilePlace) -> Result<u64, Failure> {
+    Ok(number_of(megabytes, MEGABYTES_MAX, (name, place))? << 20)
 }
 
 /// Returns what is wrong with addresses of servers.
@@ -199,20 +249,26 @@ const LOG_SECONDS: u64 = 600;
 /// How much the log keeps of a source, unless the file says otherwise.
 const LOG_MEGABYTES: u64 = 1_024;
 
+/// 100 years, and 1 PiB.
+const SECONDS_MAX: u64 = 36_500 * 86_400;
+const MEGABYTES_MAX: u64 = 1 << 30;
+/// What a message of the stream KEYS takes.
+const ADDRESS_LENGTH_MAX: usize = 255;
+
 /// How many changes of keys there are between two snapshots, unless the file says otherwise.
 const SNAPSHOT_MEGABYTES: u64 = 256;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
     use tidewire_market::AuditMode;
 
     fn parsed(text: &str) -> Result<ClusterConfig, String> {
-        let name = format!(
-            "tidewire-cluster-file-{}-{:x}",
-            std::process::id(),
-            text.len()
-        );
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tidewire-cluster-file-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, text).unwrap();
         let config = read(&path);
@@ -272,6 +328,15 @@ mod tests {
                 "\"quorum\" or \"local\"",
             ),
             (&format!("{base}keys = 'x'"), "needs durability"),
+            (
+                &format!("{base}keys-snapshot-megabytes = 5"),
+                "needs durability",
+            ),
+            (&format!("{base}log-megabytes = 0"), "1 to 1073741824"),
+            (&format!("{base}log-seconds = 0"), "1 to 3153600000"),
+            (&format!("{base}write-seconds = 0"), "1 to 3600"),
+            (&format!("{base}audit-days = 0"), "1 to 36500"),
+            (&format!("{base}audit-megabytes = 0"), "1 to 1073741824"),
             (&format!("{base}writes = 'on'"), "it needs share"),
             (&format!("{base}writes = 'yes'"), "\"on\" or \"off\""),
             (&format!("{base}audit = 'must'"), "\"required\""),
@@ -283,6 +348,42 @@ mod tests {
         for (text, says) in cases {
             let error = parsed(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    /// 0 megabytes counted as 1, and clients were told an address that was none.
+    #[test]
+    fn settings_of_keys_that_cannot_be_are_refused_at_the_start() {
+        let base = "cluster = 'desk'\nhub = 'a'\nservers = ['nats://127.0.0.1:4222']\n\
+                    durability = 'quorum'\n";
+        for address in [
+            "",
+            "a",
+            "a:",
+            ":6379",
+            "a:0",
+            "a:65536",
+            "a b:1",
+            "fe80::1:6379",
+            "[x]:1",
+            "a:1:2",
+        ] {
+            let error = parsed(&format!("{base}keys-address = '{address}'")).unwrap_err();
+            assert!(
+                error.contains("HOST:PORT is expected"),
+                "{address}: {error}"
+            );
+        }
+        let long = format!("{}:6379", "a".repeat(251));
+        let error = parsed(&format!("{base}keys-address = '{long}'")).unwrap_err();
+        assert!(error.contains("at most 255 bytes"), "{error}");
+        for address in ["a:6379", "10.0.0.1:6379", "[::1]:1", "hub-1.a_b:65535"] {
+            parsed(&format!("{base}keys-address = '{address}'")).unwrap();
+        }
+        for megabytes in [0, u64::MAX >> 1] {
+            let line = format!("{base}keys-snapshot-megabytes = {megabytes}");
+            let error = parsed(&line).unwrap_err();
+            assert!(error.contains("1 to 1073741824 is expected"), "{error}");
         }
     }
 

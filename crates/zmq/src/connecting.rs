@@ -445,12 +445,19 @@ impl State {
 
     /// Gives an endpoint up for good, and with it the peer that it led to.
     pub(crate) fn stop_connecting(&mut self, endpoint: Key) {
-        self.abandon_attempt(endpoint);
-        let peer = self
-            .connecter(endpoint)
-            .and_then(|connecter| connecter.peer.take());
+        self.stop_trying(endpoint);
         self.endpoints.remove(endpoint);
-        if let Some(peer) = peer {
+    }
+
+    /// Makes no further attempt, and gives up the peer that an endpoint led to. The endpoint stays
+    /// until the program ends it, as in libzmq.
+    pub(crate) fn stop_trying(&mut self, endpoint: Key) {
+        self.abandon_attempt(endpoint);
+        let Some(connecter) = self.connecter(endpoint) else {
+            return;
+        };
+        connecter.phase = Phase::Stopped;
+        if let Some(peer) = connecter.peer.take() {
             self.detach(peer, false);
         }
     }

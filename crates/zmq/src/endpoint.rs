@@ -95,6 +95,8 @@ pub(crate) enum Phase {
     /// Connected to a peer that will hand over the memory to speak through.
     Mapping(OwnedFd),
     Established,
+    /// Its peer does not let us in, and would not the next time. The program may end it.
+    Stopped,
 }
 
 /// Why a connection ended.
@@ -106,4 +108,6 @@ pub(crate) enum Loss {
     Protocol,
     /// The peer does not let us in.
     Refused,
+    /// Its type of socket does not go with ours.
+    Misfit,
 }

@@ -18,6 +18,7 @@ mod awake;
 mod background;
 mod backlog;
 mod batch;
+mod binding;
 mod clock;
 mod closing;
 mod connecting;
@@ -83,6 +84,7 @@ mod proxy;
 pub use proxy::{Proxy, proxy};
 
 mod publish;
+mod queued;
 mod reactor;
 mod receive;
 mod receive_topics;

@@ -9,7 +9,7 @@ use rustix::event::epoll;
 use tidewire_readiness::Uncancelled;
 use tidewire_zmtp::curve::{Keypair, SecretKey};
 use tidewire_zmtp::websocket::WebSocket;
-use tidewire_zmtp::{self as zmtp, Connection, status_code};
+use tidewire_zmtp::{self as zmtp, Connection, Error as WireError, status_code};
 
 use crate::endpoint::{Endpoint, Loss, Phase, Role};
 use crate::kind::SocketType;
@@ -271,7 +271,11 @@ impl State {
                     self.report_peer(key, Event::HandshakeFailedProtocol, u64::from(number));
                 }
                 self.flush(key);
-                self.lose(key, Loss::Protocol);
+                let loss = match error {
+                    WireError::IncompatibleSocketType { .. } => Loss::Misfit,
+                    _ => Loss::Protocol,
+                };
+                self.lose(key, loss);
             }
             Inbound::Insecure(error) => {
                 let peer = self.peers.get(key);
@@ -524,9 +528,15 @@ impl State {
             && !was_ready
             && had_link.is_some()
             && loss != Loss::ByUs
-            && (loss == Loss::Refused || options.reconnect_stop & STOP_AFTER_HANDSHAKE != 0)
         {
-            return self.stop_connecting(endpoint);
+            // It would be the same the next time.
+            let is_final = matches!(loss, Loss::Refused | Loss::Misfit);
+            if is_final && !is_leaving {
+                return self.stop_trying(endpoint);
+            }
+            if is_final || options.reconnect_stop & STOP_AFTER_HANDSHAKE != 0 {
+                return self.stop_connecting(endpoint);
+            }
         }
         let returns = is_connecting
             && self.kind != SocketType::Stream

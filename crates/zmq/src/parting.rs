@@ -1,12 +1,15 @@
-//! Connections over TCP that were ended from here, until their peers have what was sent last.
+//! Connections that were ended from here, until their peers have what was sent last.
 //!
-//! The kernel resets a connection that is closed with unread input, or to which input comes after
-//! its close, and drops what it has not delivered by then. So only our own direction ends; what
-//! still comes is read and dropped, until the peer ends the connection too. `LINGER`, a time and a
-//! number of bytes bound it. A socket that closes waits only until its peers have acknowledged
-//! everything, of which a reset takes nothing away, or acknowledge nothing more.
-
-use std::os::fd::OwnedFd;
+//! **TCP**: the kernel resets a connection that is closed with unread input, or to which input
+//! comes after its close, and drops what it has not delivered by then. So only our own direction
+//! ends; what still comes is read and dropped, until the peer ends the connection too. `LINGER`, a
+//! time and a number of bytes bound it. A socket that closes waits only until its peers have
+//! acknowledged everything, of which a reset takes nothing away, or acknowledge nothing more.
+//!
+//! **Unix sockets**: the kernel keeps what was sent, but libzmq throws it away: at the hang-up of a
+//! connection whose input it has stopped, because the program does not read, it reads no more. So
+//! the hang-up must come behind the last byte, as it does over TCP. See [`crate::queued`]. Only a
+//! full queue is waited for, for as long as `LINGER` and a time allow.
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -14,8 +17,9 @@ use rustix::net::{RecvFlags, Shutdown};
 use tidewire_readiness as readiness;
 
 use crate::endpoint::Loss;
-use crate::link::StreamLink;
+use crate::link::{Ending, StreamLink};
 use crate::peer::Link;
+use crate::queued;
 use crate::slab::{Key, Slab};
 use crate::state::{State, Timer, Token};
 
@@ -30,7 +34,7 @@ pub(crate) struct Partings {
 
 #[derive(Debug)]
 struct Parting {
-    descriptor: OwnedFd,
+    ending: Ending,
     deadline_ns: u64,
     /// Bytes that may still be read and dropped.
     left_bytes: usize,
@@ -60,7 +64,7 @@ impl State {
         let linger_ms = match loss {
             Loss::ByUs if was_ready => self.options.linger_ms,
             // The peer is to read why: no message of the program's waits.
-            Loss::Protocol => -1,
+            Loss::Protocol | Loss::Misfit => -1,
             Loss::ByUs | Loss::ByPeer | Loss::Refused => return None,
         };
         let limit_ns = match u64::try_from(linger_ms) {
@@ -88,18 +92,23 @@ impl State {
         self.writes_watched -= usize::from(link.interest.write);
         if let Some(deadline_ns) = deadline_ns
             && is_whole
-            && let Some(descriptor) = link.into_tcp()
+            && let Some(ending) = link.into_ending()
         {
-            self.part(descriptor, deadline_ns);
+            self.part(ending, deadline_ns);
         }
     }
 
-    fn part(&mut self, descriptor: OwnedFd, deadline_ns: u64) {
-        if rustix::net::shutdown(&descriptor, Shutdown::Write).is_err() {
+    fn part(&mut self, ending: Ending, deadline_ns: u64) {
+        let (ended, awaited) = match ending {
+            Ending::Tcp(_) => (Shutdown::Write, EventFlags::IN),
+            // The peer's writes fail, as after a close, and are not lost here.
+            Ending::Unix(_) => (Shutdown::Read, EventFlags::OUT),
+        };
+        if rustix::net::shutdown(ending.descriptor(), ended).is_err() {
             return;
         }
         let mut parting = Parting {
-            descriptor,
+            ending,
             deadline_ns,
             left_bytes: DROPPED_BYTES_MAX,
             unacknowledged_bytes: usize::MAX,
@@ -118,7 +127,7 @@ impl State {
         );
         let token = Token::Parting(self.partings.all.next_key());
         if self
-            .watch_descriptor(&parting.descriptor, token, EventFlags::IN)
+            .watch_descriptor(parting.ending.descriptor(), token, awaited)
             .is_ok()
         {
             let key = self.partings.all.insert(parting);
@@ -139,7 +148,7 @@ impl State {
 
     fn end_parting(&mut self, key: Key) {
         if let Some(parting) = self.partings.all.remove(key) {
-            self.unwatch_descriptor(&parting.descriptor);
+            self.unwatch_descriptor(parting.ending.descriptor());
         }
     }
 
@@ -188,9 +197,16 @@ impl State {
 }
 
 impl Parting {
-    /// Drops what has come. Returns whether there is something to wait for.
+    /// Does what can be done now. Returns whether there is something to wait for.
     fn goes_on(&mut self, now_ns: u64, is_closing: bool) -> bool {
-        now_ns < self.deadline_ns && self.drop_input() && (!is_closing || self.is_owed(now_ns))
+        if now_ns >= self.deadline_ns {
+            return false;
+        }
+        match &self.ending {
+            Ending::Tcp(_) => self.drop_input() && (!is_closing || self.is_owed(now_ns)),
+            // Without the queue, the peer finds the hang-up before what was sent.
+            Ending::Unix(descriptor) => queued::leave(descriptor) == Err(Errno::AGAIN),
+        }
     }
 
     /// Reads and drops what has come. Returns whether more may come.
@@ -203,7 +219,7 @@ impl Parting {
                 true => &mut first[..],
                 false => &mut chunk[..],
             };
-            match rustix::net::recv(&self.descriptor, room, RecvFlags::DONTWAIT) {
+            match rustix::net::recv(self.ending.descriptor(), room, RecvFlags::DONTWAIT) {
                 Ok((0, _)) => return false,
                 Ok((count, _)) => {
                     self.left_bytes = self.left_bytes.saturating_sub(count);
@@ -220,7 +236,7 @@ impl Parting {
 
     /// Whether the peer's machine has not all that was sent, and still takes some of it.
     fn is_owed(&mut self, now_ns: u64) -> bool {
-        let Ok(bytes) = readiness::unacknowledged_bytes(&self.descriptor) else {
+        let Ok(bytes) = readiness::unacknowledged_bytes(self.ending.descriptor()) else {
             return false;
         };
         if bytes < self.unacknowledged_bytes {
@@ -253,6 +269,7 @@ const LAST_LOOK_NS: u64 = 50_000_000;
 mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
 
     use super::*;
     use crate::{Context, SocketType};
@@ -273,7 +290,7 @@ mod tests {
         }
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut parting = Parting {
-            descriptor: stream.into(),
+            ending: Ending::Tcp(stream.into()),
             deadline_ns: PART_NS,
             left_bytes: DROPPED_BYTES_MAX,
             unacknowledged_bytes: usize::MAX,
@@ -299,6 +316,54 @@ mod tests {
     }
 
     #[test]
+    fn a_full_unix_socket_is_waited_for_and_no_longer_than_allowed() {
+        let (peer, mut stream) = UnixStream::pair().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        while stream.write(&[1; 1_000]).is_ok() {}
+        let mut parting = Parting {
+            ending: Ending::Unix(stream.into()),
+            deadline_ns: PART_NS,
+            left_bytes: DROPPED_BYTES_MAX,
+            unacknowledged_bytes: usize::MAX,
+            acknowledged_ns: 0,
+        };
+        assert!(parting.goes_on(PART_NS - 1, true), "nothing is lost yet");
+        assert!(!parting.goes_on(PART_NS, true));
+        drop(peer);
+        assert!(!parting.goes_on(0, true), "the peer is gone");
+    }
+
+    #[test]
+    fn a_full_unix_socket_is_let_go_when_its_peer_reads() {
+        let context = Context::new();
+        let socket = context.socket(SocketType::Pull).unwrap();
+        let core = socket.core();
+        let (mut peer, mut stream) = UnixStream::pair().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut sent = 0;
+        while let Ok(count) = stream.write(&[1; 1_000]) {
+            sent += count;
+        }
+        let count = || core.lock().partings.all.values().count();
+        {
+            let mut state = core.enter_timed().unwrap();
+            let deadline_ns = state.now_ns + PART_NS;
+            state.part(Ending::Unix(stream.into()), deadline_ns);
+            core.leave(&mut state);
+        }
+        assert_eq!(count(), 1);
+        let mut read = vec![7; sent + 1];
+        peer.read_exact(&mut read).unwrap();
+        assert_eq!(read.last(), Some(&0), "the byte that carries the end");
+        assert_eq!(peer.read(&mut read).unwrap(), 0);
+        while count() > 0 {
+            std::thread::yield_now();
+        }
+        drop(socket);
+        context.terminate().unwrap();
+    }
+
+    #[test]
     fn an_open_socket_waits_for_a_limited_number_of_peers() {
         let context = Context::new();
         let socket = context.socket(SocketType::Pull).unwrap();
@@ -308,7 +373,7 @@ mod tests {
             let (peer, stream) = pair();
             let mut state = core.lock();
             let deadline_ns = state.now_ns + PART_NS + number as u64;
-            state.part(stream.into(), deadline_ns);
+            state.part(Ending::Tcp(stream.into()), deadline_ns);
             let count = state.partings.all.values().count();
             assert_eq!(count, number.min(PARTINGS_MAX));
             assert_eq!(state.descriptors, count);

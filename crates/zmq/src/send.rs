@@ -128,7 +128,9 @@ impl State {
         );
         let recipient = match self.kind {
             SocketType::Push | SocketType::Dealer => Recipient::Peer(self.next_writable()?),
-            SocketType::Dish => return Err(NotSent::Failed(Error::NotSupported)),
+            SocketType::Sub | SocketType::Pull | SocketType::Gather | SocketType::Dish => {
+                return Err(NotSent::Failed(Error::NotSupported));
+            }
             kind if more && kind.is_single_framed() => {
                 return Err(NotSent::Failed(Error::InvalidArgument));
             }
@@ -161,9 +163,6 @@ impl State {
                 Some(0 | 1) if !more => Recipient::Subscription,
                 _ => Recipient::All,
             },
-            SocketType::Sub | SocketType::Pull | SocketType::Gather => {
-                return Err(NotSent::Failed(Error::NotSupported));
-            }
         };
         self.sending.recipient = recipient;
         Ok(Begun::Body)

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use crate::address::{self, Address, Deed};
 use crate::context::Context;
 use crate::core::{Core, Purpose, Wait};
-use crate::endpoint::{Endpoint, Remote, Role};
+use crate::endpoint::{Endpoint, Phase, Remote, Role};
 use crate::error::Error;
 use crate::kind::SocketType;
 use crate::lent::Held;
 use crate::message::{Last, Message};
-use crate::monitor::{Ends, Event, EventSink, Monitor};
+use crate::monitor::{EventSink, Monitor};
 use crate::options::number;
 use crate::outside::{self, Inside};
 use crate::peer::Link;
 use crate::pipe::{Hello, PipeEnd};
 use crate::secure::Secure;
 use crate::slab::Key;
-use crate::state::{NotSent, State, Token};
+use crate::state::{NotSent, State};
 
 /// A ZeroMQ socket; clones are handles of the same one.
 ///
@@ -597,7 +597,7 @@ impl State {
         self.options.conflate_topics && self.kind.has_topics()
     }
 
-    fn hello(&self) -> Hello {
+    pub(crate) fn hello(&self) -> Hello {
         Hello {
             routing_id: self.options.routing_id.clone(),
             receive_high_water: self.options.receive_high_water.max(0) as usize,
@@ -607,89 +607,6 @@ impl State {
             topics_out: self.options.topics_out(self.kind),
             topics_in: self.options.topics_in(self.kind),
         }
-    }
-
-    fn bind(&mut self, endpoint: &str, address: Address) -> Result<(), Error> {
-        let lent = match address {
-            Address::Inproc(_) => None,
-            _ => self.lent_listener.take(),
-        };
-        let mut secure = None;
-        let (descriptor, name, file) = match address {
-            Address::Tcp(_) | Address::Ipc(_) if lent.is_some() => {
-                let descriptor = lent.ok_or(Error::Fault)?;
-                let name = match crate::transport::local_address(&descriptor) {
-                    Some(address) => format!("tcp://{address}"),
-                    None => endpoint.to_owned(),
-                };
-                (descriptor, name, None)
-            }
-            Address::Tcp(text) => {
-                let address = address::listen_address(&text, self.options.ipv6)?;
-                let (descriptor, name) = crate::transport::listen_tcp(address, &self.options)
-                    .inspect_err(|&error| self.report_bind_failure(endpoint, error))?;
-                (descriptor, name, None)
-            }
-            Address::WebSocket(web) => {
-                if web.is_secure {
-                    secure = Some(Secure::server(&self.options)?);
-                }
-                let address = address::listen_address(&web.place, self.options.ipv6)?;
-                let (descriptor, name) = crate::transport::listen_tcp(address, &self.options)
-                    .inspect_err(|&error| self.report_bind_failure(endpoint, error))?;
-                let place = name.trim_start_matches("tcp://");
-                let name = format!("{}://{place}{}", web.scheme(), web.path);
-                (descriptor, name, None)
-            }
-            Address::Ipc(path) => crate::transport::listen_unix(&path, &self.options)
-                .inspect_err(|&error| self.report_bind_failure(endpoint, error))?,
-            Address::Shm(path) => crate::transport::listen_shared(&path, &self.options)
-                .inspect_err(|&error| self.report_bind_failure(endpoint, error))?,
-            Address::Inproc(_) => return self.bind_inproc(endpoint),
-            Address::Udp(_) => return Err(Error::IncompatibleTransport),
-        };
-        let number = crate::transport::raw(&descriptor) as u64;
-        let key = self.endpoints.next_key();
-        let flags = rustix::event::epoll::EventFlags::IN;
-        self.watch_descriptor(&descriptor, Token::Endpoint(key), flags)?;
-        let options = self.options_now();
-        let inserted = self.endpoints.insert(Endpoint {
-            name: name.clone(),
-            role: Role::Listener { descriptor, file },
-            options,
-            secure,
-            is_leaving: false,
-        });
-        debug_assert_eq!(inserted, key, "events of the listener name its endpoint");
-        self.report(Event::Listening, number, &Ends::bound(&name));
-        self.last_endpoint = name;
-        Ok(())
-    }
-
-    pub(crate) fn report_bind_failure(&mut self, endpoint: &str, error: Error) {
-        self.report(
-            Event::BindFailed,
-            error.errno() as u64,
-            &Ends::bound(endpoint),
-        );
-    }
-
-    fn bind_inproc(&mut self, endpoint: &str) -> Result<(), Error> {
-        let hello = self.hello();
-        let early = self.inproc.bind(endpoint, &self.signal, &hello)?;
-        let options = self.options_now();
-        let key = self.endpoints.insert(Endpoint {
-            name: endpoint.to_owned(),
-            role: Role::InprocListener,
-            options,
-            secure: None,
-            is_leaving: false,
-        });
-        for end in early {
-            self.attach_pipe(end, Some(key));
-        }
-        self.last_endpoint = endpoint.to_owned();
-        Ok(())
     }
 
     pub(crate) fn connect(&mut self, endpoint: &str, address: Address) -> Result<(), Error> {
@@ -729,7 +646,13 @@ impl State {
 
     /// Whether the program has bound or connected this endpoint already, under this name.
     fn has_endpoint(&self, endpoint: &str, address: &Address) -> bool {
-        let is_meant = |known: &Endpoint| known.name == endpoint && !known.is_leaving;
+        // One that was given up is tried again.
+        let is_tried = |known: &Endpoint| match &known.role {
+            Role::Connecter(connecter) => !matches!(connecter.phase, Phase::Stopped),
+            _ => true,
+        };
+        let is_meant =
+            |known: &Endpoint| known.name == endpoint && !known.is_leaving && is_tried(known);
         !matches!(address, Address::Inproc(_)) && self.endpoints.values().any(is_meant)
     }
 

@@ -74,29 +74,62 @@ impl From<Errno> for NotConnected {
     }
 }
 
+/// Why nothing listens at an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotListening {
+    pub(crate) error: Error,
+    /// The number of the descriptor that was to listen and is closed, if there was one.
+    pub(crate) number: Option<u64>,
+}
+
+impl<E: Into<Error>> From<E> for NotListening {
+    fn from(error: E) -> NotListening {
+        NotListening {
+            error: error.into(),
+            number: None,
+        }
+    }
+}
+
+/// Names the descriptor that an attempt to listen was made with.
+fn tried<T>(descriptor: &OwnedFd, result: Result<T, Error>) -> Result<T, NotListening> {
+    result.map_err(|error| NotListening {
+        error,
+        number: Some(raw(descriptor) as u64),
+    })
+}
+
 /// Listens; gives the address as it was really taken.
 pub(crate) fn listen_tcp(
     address: SocketAddr,
     options: &Options,
-) -> Result<(OwnedFd, String), Error> {
+) -> Result<(OwnedFd, String), NotListening> {
     let descriptor = new_socket(family(address))?;
-    sockopt::set_socket_reuseaddr(&descriptor, true)?;
-    if address.is_ipv6() {
-        let _ = sockopt::set_ipv6_v6only(&descriptor, false);
-    }
-    set_buffers(&descriptor, options);
-    set_service(&descriptor, options, address.is_ipv6());
-    bind_to_device(&descriptor, options)?;
-    net::bind(&descriptor, &address)?;
-    net::listen(&descriptor, options.backlog)?;
-    let bound = local_address(&descriptor).ok_or(Error::InvalidArgument)?;
+    let bound = tried(&descriptor, bind_tcp(&descriptor, address, options))?;
     Ok((descriptor, format!("tcp://{bound}")))
+}
+
+fn bind_tcp(
+    descriptor: &OwnedFd,
+    address: SocketAddr,
+    options: &Options,
+) -> Result<SocketAddr, Error> {
+    sockopt::set_socket_reuseaddr(descriptor, true)?;
+    if address.is_ipv6() {
+        let _ = sockopt::set_ipv6_v6only(descriptor, false);
+    }
+    set_buffers(descriptor, options);
+    set_service(descriptor, options, address.is_ipv6());
+    bind_to_device(descriptor, options)?;
+    net::bind(descriptor, &address)?;
+    net::listen(descriptor, options.backlog)?;
+    local_address(descriptor).ok_or(Error::InvalidArgument)
 }
 
 pub(crate) fn listen_unix(
     path: &str,
     options: &Options,
-) -> Result<(OwnedFd, String, Option<SocketFile>), Error> {
+) -> Result<(OwnedFd, String, Option<SocketFile>), NotListening> {
     let descriptor = new_socket(AddressFamily::UNIX)?;
     set_buffers(&descriptor, options);
     listen_at(path, "ipc", descriptor, options.backlog)
@@ -105,7 +138,7 @@ pub(crate) fn listen_unix(
 pub(crate) fn listen_shared(
     path: &str,
     options: &Options,
-) -> Result<(OwnedFd, String, Option<SocketFile>), Error> {
+) -> Result<(OwnedFd, String, Option<SocketFile>), NotListening> {
     listen_at(path, "shm", shared_socket()?, options.backlog)
 }
 
@@ -114,7 +147,7 @@ fn listen_at(
     scheme: &str,
     descriptor: OwnedFd,
     backlog: i32,
-) -> Result<(OwnedFd, String, Option<SocketFile>), Error> {
+) -> Result<(OwnedFd, String, Option<SocketFile>), NotListening> {
     let (path, directory) = match path {
         "*" => wildcard_path()?,
         given => (given.to_owned(), None),
@@ -125,9 +158,11 @@ fn listen_at(
         // What an earlier process left behind would keep this one out.
         let _ = std::fs::remove_file(&path);
     }
-    net::bind(&descriptor, &address)?;
+    let bound = net::bind(&descriptor, &address).map_err(Error::from);
+    tried(&descriptor, bound)?;
     let file = (!is_abstract).then(|| SocketFile::new(&path, directory));
-    net::listen(&descriptor, backlog)?;
+    let listens = net::listen(&descriptor, backlog).map_err(Error::from);
+    tried(&descriptor, listens)?;
     Ok((descriptor, format!("{scheme}://{path}"), file))
 }
 

@@ -264,6 +264,47 @@ fn of_an_attempt_that_failed_the_number_of_its_descriptor_is_told() {
     }
 }
 
+/// That the descriptor was closed was not told.
+#[test]
+fn a_bind_that_failed_did_not_tell_of_the_end_of_its_descriptor() {
+    const BIND_FAILED: u64 = 0x10;
+    let context = Context::new();
+    let taken = socket(&context, SocketType::Pull);
+    for (scheme, path) in [("tcp", ""), ("ws", "/path")] {
+        taken
+            .bind(&format!("{scheme}://127.0.0.1:*{path}"))
+            .unwrap();
+        let endpoint = last_endpoint(&taken);
+        assert_bind_fails(
+            &context,
+            &endpoint,
+            Error::AddressInUse,
+            &[CLOSED.into(), BIND_FAILED],
+        );
+    }
+    let nowhere = Error::System(2);
+    for endpoint in ["ipc:///no/such/path", "shm:///no/such/path"] {
+        assert_bind_fails(&context, endpoint, nowhere, &[CLOSED.into(), BIND_FAILED]);
+    }
+    // No descriptor was made for it.
+    let endpoint = "tcp://127.0.0.1:port";
+    assert_bind_fails(&context, endpoint, Error::InvalidArgument, &[BIND_FAILED]);
+}
+
+fn assert_bind_fails(context: &Context, endpoint: &str, error: Error, events: &[u64]) {
+    let pull = socket(context, SocketType::Pull);
+    let monitor = monitor(context, &pull, 0xFFFF, 2);
+    assert_eq!(pull.bind(endpoint), Err(error));
+    for &wanted in events {
+        let (event, values, ends) = event(&monitor);
+        assert_eq!((event, &*ends[0]), (wanted, endpoint));
+        match u64::from(CLOSED) == wanted {
+            true => assert!(values[0] > 2, "{values:?}"),
+            false => assert_eq!(values, [error.errno() as u64]),
+        }
+    }
+}
+
 /// That another attempt would come was told first.
 #[test]
 fn who_is_refused_tells_of_no_other_attempt() {

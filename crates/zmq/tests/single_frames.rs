@@ -214,7 +214,9 @@ fn a_message_of_several_frames_is_not_sent() {
         assert_eq!(result, Err(Error::InvalidArgument));
     }
     let gather = socket(&context, SocketType::Gather);
-    assert_eq!(gather.send_bytes(b"x", LAST), Err(Error::NotSupported));
+    for flags in [LAST, MORE] {
+        assert_eq!(gather.send_bytes(b"x", flags), Err(Error::NotSupported));
+    }
 }
 
 #[test]

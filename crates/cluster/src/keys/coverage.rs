@@ -2,8 +2,9 @@
 //!
 //! An operator, or NATS itself, may remove messages that were acknowledged: a purge, the deletion
 //! of one message, a limit that was set. The stream goes on as if nothing had happened, but no hub
-//! that starts can read it. The primary has all keys in memory: it stores a snapshot behind the
-//! loss, and acknowledges nothing until that is there.
+//! that starts can read it. The same if a message is there that no hub can read. The primary has
+//! all keys in memory: it stores a snapshot behind the loss, and acknowledges nothing until that is
+//! there.
 
 /// What the stream has, as its leader says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub struct KeysExtent {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Coverage {
     extent: KeysExtent,
+    /// The last message that no hub can read, 0 for none.
+    wrong: u64,
     /// The message behind which the newest snapshot is read on, 0 without one. `None`: that is not
     /// known yet.
     snapshot: Option<u64>,
@@ -44,6 +47,22 @@ impl Coverage {
         self.judge(durable);
     }
 
+    /// Reports a message that no hub can read. Whether a snapshot is behind it is known at once:
+    /// there is none that is newer than the stream.
+    pub(super) fn wrong(&mut self, sequence: u64, durable: u64) {
+        self.wrong = self.wrong.max(sequence);
+        self.judge(durable);
+        if self.frozen.is_none() && self.snapshot.is_none() {
+            self.frozen = Some(durable);
+            self.losses += 1;
+        }
+    }
+
+    /// Returns the last message that no hub can read, 0 for none.
+    pub(super) fn wrong_message(&self) -> u64 {
+        self.wrong
+    }
+
     /// Reports the newest snapshot that is stored.
     pub(super) fn snapshot(&mut self, sequence: u64, durable: u64) {
         self.snapshot = Some(sequence);
@@ -54,10 +73,7 @@ impl Coverage {
         let Some(snapshot) = self.snapshot else {
             return;
         };
-        let KeysExtent {
-            origin, missing, ..
-        } = self.extent;
-        let is_bare = missing >= origin && missing > snapshot;
+        let is_bare = self.missing() > snapshot;
         match (is_bare, self.frozen) {
             (true, None) => {
                 self.losses += 1;
@@ -66,6 +82,15 @@ impl Coverage {
             (false, _) => self.frozen = None,
             (true, Some(_)) => {}
         }
+    }
+
+    /// Returns the last message that a reader cannot have, 0 for none.
+    fn missing(&self) -> u64 {
+        let KeysExtent {
+            origin, missing, ..
+        } = self.extent;
+        let is_lost = missing >= origin;
+        self.wrong.max(if is_lost { missing } else { 0 })
     }
 
     /// Returns the offset beyond which nothing may be acknowledged, if there is one.
@@ -80,7 +105,7 @@ impl Coverage {
 
     /// Whether a snapshot behind this message makes good for what is lost.
     pub(super) fn is_healed_behind(&self, sequence: u64) -> bool {
-        self.frozen.is_some() && sequence >= self.extent.missing
+        self.frozen.is_some() && sequence >= self.missing()
     }
 }
 
@@ -116,6 +141,24 @@ mod tests {
         // The snapshot was removed, too.
         coverage.snapshot(0, 9);
         assert_eq!((coverage.frozen(), coverage.losses()), (Some(9), 2));
+    }
+
+    #[test]
+    fn a_message_that_no_hub_can_read_is_missing() {
+        for snapshot in [None, Some(0), Some(110)] {
+            let mut coverage = Coverage::default();
+            coverage.stream(extent(100, 99, 120), 7);
+            if let Some(snapshot) = snapshot {
+                coverage.snapshot(snapshot, 7);
+            }
+            coverage.wrong(121, 8);
+            assert_eq!((coverage.frozen(), coverage.losses()), (Some(8), 1));
+            assert!(!coverage.is_healed_behind(120) && coverage.is_healed_behind(121));
+            coverage.snapshot(120, 9);
+            assert_eq!((coverage.frozen(), coverage.losses()), (Some(8), 1));
+            coverage.snapshot(121, 9);
+            assert_eq!(coverage.frozen(), None);
+        }
     }
 
     #[test]

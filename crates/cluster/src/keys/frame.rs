@@ -84,6 +84,26 @@ pub struct KeysFrame<'a> {
     pub body: &'a [u8],
 }
 
+/// A message as the stream has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeysEntry<'a> {
+    /// Its number in the stream.
+    pub sequence: u64,
+    /// Whether its sender said what the stream's last sequence must be
+    /// (`Nats-Expected-Last-Sequence`), as every hub does.
+    pub is_fenced: bool,
+    /// Its bytes.
+    pub message: &'a [u8],
+}
+
+impl KeysEntry<'_> {
+    /// Whether no hub has sent it: neither its bytes nor the stream's header say so. It has no
+    /// effect for any reader. A hub's message could only look like that if both were damaged.
+    pub fn is_foreign(&self) -> bool {
+        !self.is_fenced && !self.message.starts_with(&MAGIC.to_le_bytes())
+    }
+}
+
 /// Why bytes are no message of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

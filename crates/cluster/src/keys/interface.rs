@@ -64,6 +64,8 @@ pub enum KeysRole {
     Deposed,
     /// The stream cannot be gone on with.
     Failed,
+    /// It stores its keys again, if it has the lease: [`KeysMember::rebuild`].
+    Rebuilding,
 }
 
 /// What the caller must do. Each request is answered once, at the latest when it has timed out.
@@ -155,6 +157,9 @@ pub enum KeysEvent {
     /// Messages that this hub needs seem to be missing. A snapshot that has them may be there, or
     /// may come: [`KeysMember::position`] says where it must go on.
     Lacking,
+    /// No hub can read this message. This one, the primary, goes on behind it, and needs a
+    /// snapshot there: [`KeysMember::needs_snapshot`].
+    PassedOver(KeysFault),
     /// This hub is no primary any more. What it has beyond what is acknowledged will never be.
     Deposed,
     /// The stream cannot be gone on with.

@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 
 use super::coverage::{Coverage, KeysExtent};
-use super::frame::{HistoryId, KeysHeader};
+use super::frame::{HistoryId, KeysEntry, KeysHeader};
 use super::interface::{KeysAction, KeysConfig, KeysEvent, KeysFigures, KeysRole, Outcome};
 use super::position::{Effect, KeysFault, KeysPosition};
 use crate::lease::Lease;
@@ -121,6 +121,35 @@ impl KeysMember {
         }
     }
 
+    /// Creates a member that stores the keys of its memory again, because the stream cannot be gone
+    /// on with. It tries to get the lease, and does nothing else until [`KeysMember::rebuilt`].
+    /// `position` is that of the member before.
+    pub fn rebuild(config: KeysConfig, position: KeysPosition, now_ns: u64) -> KeysMember {
+        KeysMember {
+            role: KeysRole::Rebuilding,
+            ..KeysMember::new(config, position, now_ns)
+        }
+    }
+
+    /// Returns the lease's revision if the keys may be stored again now: no other hub is primary.
+    pub fn may_rebuild(&self, now_ns: u64) -> Option<u64> {
+        let is_rebuilding = self.role == KeysRole::Rebuilding;
+        self.lease.epoch(now_ns).filter(|_| is_rebuilding)
+    }
+
+    /// The keys are stored again: a snapshot has them, and the stream goes on behind it. The hub
+    /// becomes primary there.
+    pub fn rebuilt(&mut self, position: KeysPosition, now_ns: u64) {
+        debug_assert_eq!(
+            self.role,
+            KeysRole::Rebuilding,
+            "others keep what they have"
+        );
+        self.position = position;
+        self.role = KeysRole::Standby;
+        self.read_again(now_ns);
+    }
+
     /// A deposed hub begins again with these keys.
     pub fn restart(&mut self, position: KeysPosition, now_ns: u64) {
         debug_assert_eq!(self.role, KeysRole::Deposed, "others keep what they have");
@@ -148,6 +177,11 @@ impl KeysMember {
             while let Some(action) = self.lease.next_action() {
                 self.actions.push_back(KeysAction::Lease(action));
             }
+        }
+        if self.role == KeysRole::Rebuilding {
+            return;
+        }
+        if self.role != KeysRole::Loading {
             self.follow_lease(now_ns);
         }
         self.look(now_ns);
@@ -371,11 +405,11 @@ impl KeysMember {
         self.target = None;
     }
 
-    /// Reports messages with their sequences, in the stream's order; none if there are no more.
+    /// Reports messages, in the stream's order; none if there are no more.
     pub fn fetched<'a>(
         &mut self,
         request: u64,
-        entries: impl IntoIterator<Item = (u64, &'a [u8])>,
+        entries: impl IntoIterator<Item = KeysEntry<'a>>,
         now_ns: u64,
     ) {
         if self.asked != Asked::Entries(request) {
@@ -384,14 +418,16 @@ impl KeysMember {
         self.asked = Asked::Nothing;
         self.next_ns = now_ns;
         let before = self.position.sequence;
-        for (sequence, message) in entries {
-            if let Err(fault) = self.entry(sequence, message) {
-                match fault {
-                    // A snapshot may have what is missing.
-                    KeysFault::Hole { .. } => self.lacks(fault, now_ns),
-                    _ => self.fail(fault),
+        for entry in entries {
+            if let Err(fault) = self.entry(entry) {
+                if self.passes_over(&fault, entry.sequence, now_ns) {
+                    continue;
                 }
-                return;
+                if self.position.sequence > before {
+                    self.lacks_since_ns = None;
+                }
+                // A snapshot may have what is missing, or cannot be read.
+                return self.lacks(fault, now_ns);
             }
             if matches!(self.role, KeysRole::Deposed | KeysRole::Failed) || !self.reads() {
                 return;
@@ -428,6 +464,35 @@ impl KeysMember {
         self.fail(KeysFault::Trimmed(offset));
     }
 
+    /// Whether the primary goes on behind a message that no hub can read. It has all keys in
+    /// memory, so it stores a snapshot behind that message, and acknowledges nothing until then.
+    ///
+    /// It must have had the lease ever since its fence: no other hub can have begun a reign that
+    /// this message is of, and no other hub has acknowledged anything.
+    fn passes_over(&mut self, fault: &KeysFault, sequence: u64, now_ns: u64) -> bool {
+        let is_wrong = matches!(
+            fault,
+            KeysFault::Damaged { .. } | KeysFault::Contradiction { .. }
+        );
+        let epoch = self.lease.epoch(now_ns);
+        let is_alone = self.role == KeysRole::Primary
+            && self.candidacy.is_none()
+            && epoch.is_some()
+            && epoch == self.lease_epoch;
+        if !is_wrong || !is_alone || self.position.pass_over(sequence).is_err() {
+            return false;
+        }
+        self.coverage.wrong(sequence, self.position.whole);
+        self.events.push_back(KeysEvent::PassedOver(fault.clone()));
+        true
+    }
+
+    /// Returns the last message that this hub has passed over as the primary, 0 for none: readers
+    /// need a snapshot behind it.
+    pub fn wrong_message(&self) -> u64 {
+        self.coverage.wrong_message()
+    }
+
     /// Notes that messages seem to be missing, and fails if that lasts.
     fn lacks(&mut self, fault: KeysFault, now_ns: u64) {
         let since_ns = *self.lacks_since_ns.get_or_insert(now_ns);
@@ -443,7 +508,11 @@ impl KeysMember {
         }
         // A copy that is only behind has it a moment later.
         let is_lasting = now_ns.saturating_sub(since_ns) >= self.config.look_ns;
-        if is_lasting && matches!(fault, KeysFault::Hole { .. }) && self.own.is_none() {
+        let is_in_snapshots = matches!(
+            fault,
+            KeysFault::Hole { .. } | KeysFault::Damaged { .. } | KeysFault::Contradiction { .. }
+        );
+        if is_lasting && is_in_snapshots && self.own.is_none() {
             self.events.push_back(KeysEvent::Lacking);
         }
     }
@@ -493,7 +562,7 @@ impl KeysMember {
     fn reads(&self) -> bool {
         match self.role {
             KeysRole::Primary => self.must_read,
-            KeysRole::Deposed | KeysRole::Failed => false,
+            KeysRole::Deposed | KeysRole::Failed | KeysRole::Rebuilding => false,
             _ => self.candidacy.is_none_or(|one| one.fence.is_none()),
         }
     }
@@ -586,8 +655,11 @@ impl KeysMember {
         }
     }
 
-    fn entry(&mut self, sequence: u64, message: &[u8]) -> Result<(), KeysFault> {
-        match self.position.read(sequence, message)? {
+    fn entry(&mut self, entry: KeysEntry<'_>) -> Result<(), KeysFault> {
+        if entry.is_foreign() {
+            return self.position.pass_over(entry.sequence);
+        }
+        match self.position.read(entry.sequence, entry.message)? {
             Effect::None => {}
             Effect::Bytes(bytes) if self.own == Some(self.position.history) => {
                 let (bytes, end) = (bytes.to_vec(), self.position.end);

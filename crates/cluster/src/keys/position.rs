@@ -99,12 +99,7 @@ impl KeysPosition {
         if sequence <= self.sequence {
             return Ok(Effect::None);
         }
-        if sequence != self.sequence + 1 {
-            return Err(KeysFault::Hole {
-                expected: self.sequence + 1,
-                found: sequence,
-            });
-        }
+        self.is_next(sequence)?;
         let frame = KeysFrame::decode(message);
         let frame = frame.map_err(|error| KeysFault::Damaged { sequence, error })?;
         let effect = match frame.header.is_fence {
@@ -114,6 +109,26 @@ impl KeysPosition {
         self.sequence = sequence;
         debug_assert!(self.whole <= self.end, "a whole group has come");
         Ok(effect)
+    }
+
+    /// Goes on behind a message that has no effect.
+    pub fn pass_over(&mut self, sequence: u64) -> Result<(), KeysFault> {
+        if sequence > self.sequence {
+            self.is_next(sequence)?;
+            self.sequence = sequence;
+        }
+        Ok(())
+    }
+
+    fn is_next(&self, sequence: u64) -> Result<(), KeysFault> {
+        let expected = self.sequence + 1;
+        match sequence == expected {
+            true => Ok(()),
+            false => Err(KeysFault::Hole {
+                expected,
+                found: sequence,
+            }),
+        }
     }
 
     fn fence<'a>(&mut self, sequence: u64, frame: KeysFrame<'a>) -> Result<Effect<'a>, KeysFault> {

@@ -44,6 +44,12 @@ impl Hub {
         }
     }
 
+    /// Stores the keys again, once it has the lease.
+    pub(crate) fn begin_rebuilding(&mut self, now_ns: u64) {
+        let (config, position) = (config(self.process), self.member.position());
+        self.member = KeysMember::rebuild(config, position, now_ns);
+    }
+
     /// Takes the member's events.
     pub(crate) fn follow(&mut self, now_ns: u64, nats: &Nats) {
         while let Some(event) = self.member.next_event() {
@@ -58,7 +64,7 @@ impl Hub {
                         self.member.diverges();
                     }
                 }
-                KeysEvent::Reign { .. } => {}
+                KeysEvent::Reign { .. } | KeysEvent::PassedOver(_) => {}
                 KeysEvent::Serving { offset, .. } => {
                     assert_eq!(self.log.len() as u64, offset, "all is applied");
                     self.reigns += 1;

@@ -131,6 +131,114 @@ fn a_message_of_another_program_in_the_reign_deposes_its_primary() {
     }
 }
 
+/// One message that no hub could read stopped all hubs of the group, and no hub could start.
+#[test]
+fn a_message_that_no_hub_can_read_stops_no_hub_while_the_primary_has_all_keys() {
+    for kind in 0..5 {
+        for rests in [false, true] {
+            let mut world = World::new(31, Faults::default());
+            world.run(5_000);
+            world.rest(rests);
+            world.run(200);
+            let no_reign = world.message_of_no_reign();
+            let mut damaged = no_reign.clone();
+            damaged[30] ^= 1;
+            match kind {
+                0 => world.write_wrong(b"hello", true),
+                1 => world.write_wrong(&damaged, false),
+                2 => world.write_wrong(&no_reign, true),
+                // An epoch that was before.
+                3 => world.forge_fence(1),
+                _ => (0..5).for_each(|_| world.write_wrong(&damaged, true)),
+            }
+            world.run(2_500);
+            world.rest(false);
+            let before = world.acknowledged();
+            world.run(3_000);
+            world.check();
+            assert!(world.acknowledged() > before + 100, "writes go on");
+            world.assert_all_equal();
+            assert_eq!(world.losses(), 1, "kind {kind}");
+            world.end_all();
+            world.run(6_000);
+            world.check();
+            world.assert_all_equal();
+            assert_eq!(world.reigns(), 2);
+            assert!(world.acknowledged() > before + 200, "writes go on");
+        }
+    }
+}
+
+/// What no hub has sent has no effect, also where no primary runs.
+#[test]
+fn a_message_of_another_program_has_no_effect() {
+    let mut world = World::new(37, Faults::default());
+    world.run(5_000);
+    world.write_wrong(b"hello", false);
+    world.write_wrong(b"", false);
+    let before = world.acknowledged();
+    world.run(2_000);
+    assert!(world.acknowledged() > before + 100, "writes go on");
+    assert_eq!((world.losses(), world.reigns()), (0, 1));
+    world.write_wrong(b"hello", false);
+    world.end_all();
+    world.run(6_000);
+    world.check();
+    world.assert_all_equal();
+    assert_eq!(world.reigns(), 2);
+}
+
+/// It may be a write that was acknowledged, so no hub that reads it goes on with less.
+#[test]
+fn no_hub_takes_over_behind_a_message_that_it_cannot_read() {
+    let mut world = World::new(41, Faults::default());
+    world.run(5_000);
+    world.write_wrong(b"hello", true);
+    world.end_all_amid_damage();
+    let before = world.acknowledged();
+    world.run(60_000);
+    world.check();
+    assert_eq!(world.acknowledged(), before, "no hub is the primary");
+}
+
+/// Hubs that had all keys could only be stopped, and the keys were lost with them.
+#[test]
+fn a_hub_that_has_failed_begins_again_with_the_keys_of_its_memory() {
+    let mut world = World::new(43, Faults::default());
+    world.run(5_000);
+    world.rest(true);
+    world.run(200);
+    let hub = world.end_primary_amid_damage();
+    world.write_wrong(b"hello", true);
+    world.rest(false);
+    let before = world.acknowledged();
+    world.run(45_000);
+    assert_eq!(world.acknowledged(), before, "no hub is the primary");
+    assert!(world.rebuild(hub));
+    world.end_others(hub);
+    world.run(8_000);
+    assert!(world.acknowledged() > before + 100, "writes go on");
+    world.check();
+    world.assert_all_equal();
+    world.end_all();
+    world.run(8_000);
+    world.check();
+    world.assert_all_equal();
+}
+
+#[test]
+fn no_hub_stores_its_keys_again_while_another_one_is_primary() {
+    let mut world = World::new(47, Faults::default());
+    world.run(5_000);
+    let hub = world.a_standby();
+    assert!(!world.rebuild(hub));
+    let before = world.acknowledged();
+    world.run(2_000);
+    world.check();
+    assert!(world.acknowledged() > before + 100, "writes go on");
+    assert_eq!(world.reigns(), 1);
+}
+
 /// The next fence had a lower epoch: its reign acknowledged what no other hub could read.
 #[test]
 fn no_reign_begins_behind_the_highest_epoch() {

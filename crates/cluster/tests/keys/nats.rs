@@ -1,5 +1,7 @@
 //! A stream and a lease as JetStream has them: one number is checked, and nothing else.
 
+use std::collections::BTreeSet;
+
 use tidewire_cluster::Entry;
 use tidewire_cluster::keys::{KeysExtent, KeysPosition};
 
@@ -10,6 +12,8 @@ const LEASE_MS: u64 = 3_000;
 #[derive(Debug, Default)]
 pub(crate) struct Nats {
     pub(crate) stream: Vec<Vec<u8>>,
+    /// Messages whose senders did not name the one before.
+    pub(crate) unfenced: BTreeSet<u64>,
     /// The first so many messages are gone.
     pub(crate) gone: usize,
     /// The newest snapshot: where the stream is read on, and the log up to there.

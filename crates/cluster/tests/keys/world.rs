@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use tidewire_cluster::LeaseAction;
-use tidewire_cluster::keys::{Effect, KeysAction, KeysExtent, KeysHeader, KeysPosition, Outcome};
+use tidewire_cluster::keys::{
+    Effect, KeysAction, KeysEntry, KeysExtent, KeysFault, KeysHeader, KeysPosition, Outcome,
+};
 
 use crate::hub::{Hub, WRITE_BYTES};
 use crate::nats::Nats;
@@ -322,6 +324,25 @@ impl World {
         assert!(self.nats.store(end, forged).is_some());
     }
 
+    /// Another program writes something; as a hub, if it names the message before it.
+    pub(crate) fn write_wrong(&mut self, message: &[u8], is_fenced: bool) {
+        let end = self.nats.stream.len() as u64;
+        let sequence = self.nats.store(end, message.to_vec()).unwrap();
+        if !is_fenced {
+            self.nats.unfenced.insert(sequence);
+        }
+    }
+
+    /// A message of a hub's form in a reign without a fence.
+    pub(crate) fn message_of_no_reign(&self) -> Vec<u8> {
+        let header = KeysHeader {
+            is_whole: true,
+            epoch: u64::MAX,
+            ..KeysHeader::default()
+        };
+        header.with_body(b"x")
+    }
+
     /// Another program writes a fence.
     pub(crate) fn forge_fence(&mut self, epoch: u64) {
         let header = KeysHeader {
@@ -338,6 +359,51 @@ impl World {
     /// Clients write no more.
     pub(crate) fn rest(&mut self, rests: bool) {
         self.rests = rests;
+    }
+
+    /// An operator has a hub store the keys of its memory again. Returns whether it may.
+    pub(crate) fn rebuild(&mut self, at: usize) -> bool {
+        let now_ns = self.now_ns();
+        self.hubs[at].begin_rebuilding(now_ns);
+        self.run(3_500);
+        let (now_ns, hub) = (self.now_ns(), &mut self.hubs[at]);
+        let Some(epoch) = hub.member.may_rebuild(now_ns) else {
+            return false;
+        };
+        // Sequences go on higher, and nothing of before is left.
+        let nats = &mut self.nats;
+        (0..10).for_each(|_| nats.stream.push(b"gone".to_vec()));
+        nats.gone = nats.stream.len();
+        let end = hub.log.len() as u64;
+        let position = KeysPosition {
+            sequence: nats.gone as u64,
+            epoch: epoch - 1,
+            history: [9; 20],
+            whole: end,
+            end,
+        };
+        nats.snapshot = Some((position, hub.log.clone()));
+        hub.member.rebuilt(position, now_ns);
+        true
+    }
+
+    /// Starts the hubs again but for this one.
+    pub(crate) fn end_others(&mut self, at: usize) {
+        (0..HUBS)
+            .filter(|hub| *hub != at)
+            .for_each(|hub| self.end(hub));
+    }
+
+    pub(crate) fn a_standby(&self) -> usize {
+        (self.primary() + 1) % HUBS
+    }
+
+    /// Starts the primary again, and returns a hub that is none.
+    pub(crate) fn end_primary_amid_damage(&mut self) -> usize {
+        let primary = self.primary();
+        self.end(primary);
+        self.hubs.iter_mut().for_each(|hub| hub.may_fail = true);
+        (primary + 1) % HUBS
     }
 
     /// A hub other than the primary.
@@ -416,7 +482,11 @@ impl World {
                 member.ends_at(*request, extent, now_ns);
             }
             (KeysAction::Fetch { request, .. }, Answer::Entries(entries)) => {
-                let entries = entries.iter().map(|(at, one)| (*at, one.as_slice()));
+                let entries = entries.iter().map(|(at, one)| KeysEntry {
+                    sequence: *at,
+                    is_fenced: !self.nats.unfenced.contains(at),
+                    message: one,
+                });
                 member.fetched(*request, entries, now_ns);
             }
             (KeysAction::AskEnd { request } | KeysAction::Fetch { request, .. }, _) => {
@@ -432,10 +502,16 @@ impl World {
     fn log(&self) -> Vec<u8> {
         let (mut position, mut log, mut part) = (KeysPosition::default(), Vec::new(), Vec::new());
         for (at, message) in self.nats.stream.iter().enumerate() {
-            match position.read(at as u64 + 1, message).unwrap() {
-                Effect::None => {}
-                Effect::Bytes(bytes) => part.extend_from_slice(bytes),
-                Effect::Fence { .. } => part.clear(),
+            let sequence = at as u64 + 1;
+            match position.read(sequence, message) {
+                Ok(Effect::None) => {}
+                Ok(Effect::Bytes(bytes)) => part.extend_from_slice(bytes),
+                Ok(Effect::Fence { .. }) => part.clear(),
+                // The primary has passed it over.
+                Err(KeysFault::Damaged { .. } | KeysFault::Contradiction { .. }) => {
+                    position.pass_over(sequence).unwrap();
+                }
+                Err(fault) => panic!("{fault}"),
             }
             if position.whole == position.end {
                 log.append(&mut part);
@@ -478,6 +554,12 @@ impl World {
     pub(crate) fn reigns(&self) -> u64 {
         let hubs = self.hubs.iter();
         self.reigns + hubs.map(|hub| hub.reigns).sum::<u64>()
+    }
+
+    /// Losses that the hubs that run have seen.
+    pub(crate) fn losses(&self) -> u64 {
+        let losses = |hub: &Hub| hub.member.figures().losses;
+        self.hubs.iter().map(losses).sum()
     }
 
     pub(crate) fn deposed(&self) -> u64 {

@@ -44,6 +44,8 @@ pub(super) struct Work<'a> {
     pub(super) newest_trade: &'a mut NewestTrade,
     /// Whether bars have had the last trade that was applied.
     pub(super) is_repeated: bool,
+    /// Whether the message is part of a snapshot, and those before it are lost.
+    pub(super) is_snapshot: bool,
     pub(super) certainties: &'a mut Certainties,
     /// Topics marked as in doubt in this batch, and not yet published: their values may be right
     /// again at its end.
@@ -219,7 +221,8 @@ impl Work<'_> {
         }
     }
 
-    fn append_lost(&mut self, topic: &Topic, source_time_ns: u64) {
+    #[cold]
+    pub(super) fn append_lost(&mut self, topic: &Topic, source_time_ns: u64) {
         if let Some(slot) = self.market.board.slots().slot(topic.number) {
             let told = wire::Certainty {
                 symbol: topic.number,

@@ -1,44 +1,17 @@
 //! Adds trades to bars, and closes bars by the source's clock.
 
 use tidewire_feed::server::Steps;
-use tidewire_feed::wire::{LastValue, Message, Trade, UNDEFINED_PRICE};
+use tidewire_feed::wire::Trade;
 
 use super::Batch;
 use super::apply::Work;
-use crate::bars::{
-    BarState, BarTopic, BarTrade, Outcome, Shown, TopicBars, publish, traded_until_ns,
-};
+use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown, TopicBars, publish};
 use crate::board::VENUE_SEPARATOR;
-use crate::symbols::Symbol;
 use crate::topic::Topic;
 pub(crate) use sources::OpenBars;
 use sources::{Due, Role};
 
 mod sources;
-
-/// What a symbol has traded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Traded {
-    /// Of its session.
-    volume: u64,
-    trades: u64,
-    /// Price and size of the last trade of any session.
-    last: Option<(i64, u32)>,
-    /// The latest source time of any trade, ns since the UNIX epoch; 0 if unknown.
-    until_ns: u64,
-}
-
-impl Traded {
-    /// Returns whether there are trades that the value `before` does not have. A volume that goes
-    /// back is that of a hub that has restarted, whose trades come again.
-    fn has_more_than(&self, before: &Self) -> bool {
-        let is_more = self.volume > before.volume
-            || self.trades > before.trades
-            || self.until_ns > before.until_ns;
-        let has_other_last = self.last.is_some() && self.last != before.last;
-        is_more || has_other_last && (self.volume == before.volume || before.last.is_none())
-    }
-}
 
 impl Batch<'_> {
     /// Adds a trade that has been applied to the bars of its symbol.
@@ -99,34 +72,6 @@ impl Batch<'_> {
         })
     }
 
-    /// Applies a whole value of the stream. One with more trades than the symbol has had, or
-    /// another last one, has some that do not come one by one, as where a venue gets a symbol of
-    /// its own. Its session may have begun behind them.
-    #[cold]
-    pub(super) fn update_with_bars(&mut self, record: &LastValue) {
-        let before = self.traded(record.symbol);
-        self.update(&Message::LastValue(*record));
-        let (old, new) = (before.unwrap_or_default(), self.traded(record.symbol));
-        if new.is_some_and(|new| new.has_more_than(&old)) {
-            self.miss_trades(record.symbol);
-        }
-        self.pass_time(record.source_time_ns);
-    }
-
-    /// Notes that the bars of a topic miss trades, if a snapshot's record has other trades than the
-    /// value `before` it.
-    pub(super) fn note_missing_trades(&mut self, record: &LastValue, before: Option<Traded>) {
-        let new = self.traded(record.symbol);
-        // A record without figures has no number of trades.
-        let of = |traded: Option<Traded>| {
-            traded.map(|traded| (traded.volume, record.figures.map_or(0, |_| traded.trades)))
-        };
-        let has_more = new.is_some_and(|new| new.has_more_than(&before.unwrap_or_default()));
-        if of(new) != of(before) || has_more {
-            self.miss_trades(record.symbol);
-        }
-    }
-
     /// Notes that the bars of a venue, which has just got a topic at the hub before this one, lack
     /// its trades of before: they are in those of the symbol. Another source's symbol, or one of a
     /// publisher, may have the name of a venue's topic and be no venue. In a recording of a hub, a
@@ -149,44 +94,6 @@ impl Batch<'_> {
             topic.begin_behind(until_ns);
             self.work.miss_trades(topic, until_ns);
         }
-    }
-
-    /// Notes until when a symbol without a value has traded: its hub has restarted since, or one
-    /// before that.
-    #[cold]
-    pub(super) fn note_traded_until(&self, topic: &Topic, record: &LastValue) {
-        if self.work.is_own_or_left(topic) {
-            let until_ns = record.figures.map_or(0, |figures| figures.traded_until_ns);
-            if until_ns <= self.work.possible_until_ns {
-                topic.traded_until(until_ns);
-            }
-        }
-    }
-
-    /// Notes that the bars of a symbol's topic miss trades of before.
-    fn miss_trades(&mut self, symbol: u32) {
-        let topic = self.symbols.get(symbol).map(Symbol::first_or_name);
-        let Some(topic) = topic.filter(|topic| topic.derived.bars().is_some()) else {
-            return;
-        };
-        let value = self.work.market.board.value(topic.number);
-        let until_ns = traded_until_ns(topic, value.as_ref());
-        if until_ns != 0 {
-            let topic = topic.clone();
-            self.work.miss_trades(&topic, until_ns);
-        }
-    }
-
-    /// Returns what a symbol has traded.
-    pub(super) fn traded(&self, symbol: u32) -> Option<Traded> {
-        let topic = self.symbols.get(symbol)?.first_or_name();
-        let value = self.work.market.board.value(topic.number)?;
-        Some(Traded {
-            volume: value.volume,
-            trades: value.trades.into(),
-            last: (value.last != UNDEFINED_PRICE).then_some((value.last, value.last_size)),
-            until_ns: topic.newest_trade_ns(),
-        })
     }
 
     fn add_to_bars(&mut self, topic: &Topic, trade: &BarTrade) {

@@ -13,12 +13,17 @@ impl Batch<'_> {
     /// Finds, and notes, the topic of a symbol at a venue.
     pub(super) fn bind(&mut self, symbol: u32, venue: u16) -> Option<Arc<Topic>> {
         let topic = self.find_topic(symbol, venue)?;
+        self.bind_to(symbol, venue, &topic);
+        Some(topic)
+    }
+
+    /// Notes the topic of a symbol at a venue, which the source gives a value.
+    pub(super) fn bind_to(&mut self, symbol: u32, venue: u16, topic: &Arc<Topic>) {
         topic.valued_in(*self.work.session);
         if topic.derived.book().is_some() {
             self.work.market.books.look_again();
         }
         self.symbols.bind(symbol, venue, topic.clone());
-        Some(topic)
     }
 
     pub(super) fn find_topic(&mut self, symbol: u32, venue: u16) -> Option<Arc<Topic>> {

@@ -7,6 +7,7 @@ mod fans;
 mod followers;
 mod losses;
 mod mirror;
+mod missed;
 mod numbers;
 mod opens;
 mod orders;
@@ -27,6 +28,7 @@ use crate::board::staleness;
 use crate::market::MarketConfig;
 use tidewire_fanout::Kind;
 use tidewire_fanout::{Topic as _, TopicSource};
+use tidewire_feed::wire::Figures;
 use tidewire_feed::server::Steps;
 use tidewire_feed::wire::{
     Certainty, Name, Quote as QuoteMessage, Trade as TradeMessage, TradingState, TradingStatus,

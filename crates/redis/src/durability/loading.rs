@@ -46,10 +46,7 @@ impl Durability {
         own.log.follow_policy(server);
         if server.quorum.is_on() {
             // The stream has the keys, and files may have others.
-            return match server.parameters.read(APPENDONLY) {
-                true => Err(io::Error::new(io::ErrorKind::ResourceBusy, NOT_BOTH)),
-                false => Ok(()),
-            };
+            return Ok(());
         }
         if !Self::is_asked_for(server) {
             return Ok(());
@@ -379,6 +376,3 @@ fn load_key(
 const READ_BYTES: usize = 256 << 10;
 /// How often the log tells how far loading has come.
 const TELL_EACH: Duration = Duration::from_secs(2);
-
-const NOT_BOTH: &str = "durability = \"quorum\" and appendonly yes exclude each other: keys are \
-                        loaded from the stream KEYS; remove one of them";

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tidewire_cluster::keys::frame::HistoryId;
 use tidewire_cluster::keys::{KeysFrame, KeysHead, KeysHeader, KeysPosition};
 use tidewire_lane::unguessable_word;
-use tidewire_nats::Part;
+use tidewire_nats::{Part, StreamSettings};
 use tracing::{error, info};
 
 use super::QuorumConfig;
@@ -26,12 +26,12 @@ const PARTS_IN_FLIGHT: usize = 4;
 const DURABLE_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Stores a snapshot and trims the stream. `position` is one that the stream had before. Returns
-/// its head.
+/// Stores a snapshot and trims the stream. `position` is one that the stream had before, at or
+/// behind `wrong`, a message that no hub can read (0 for none). Returns the snapshot's head.
 pub(super) fn save(
     server: &Server,
     config: &QuorumConfig,
-    position: KeysPosition,
+    (position, wrong): (KeysPosition, u64),
     is_stopped: Arc<AtomicBool>,
 ) -> Result<KeysHead, String> {
     let mut store = Store::open(config, is_stopped).map_err(|error| error.to_string())?;
@@ -42,13 +42,11 @@ pub(super) fn save(
         history: position.history,
         ..KeysHead::default()
     };
-    let body_bytes_max = store.body_bytes_max;
-    let mut saved = write(server, config, &mut store, head);
-    if saved.is_err() && store.body_bytes_max < body_bytes_max {
-        let subject = config.part_subject(head.number);
-        store.purge(&config.snapshot_stream(), &subject, Part::All)?;
-        saved = write(server, config, &mut store, head);
-    }
+    let saved = write_fitting(server, config, &mut store, head).and_then(|head| {
+        wait_until_durable(server, &store, &head)?;
+        store_head(config, &mut store, &head)?;
+        Ok(head)
+    });
     match saved {
         Ok(head) => {
             let (offset, parts) = (head.offset, head.parts);
@@ -58,7 +56,7 @@ pub(super) fn save(
                 sequence = head.sequence,
                 "keys: a snapshot is stored"
             );
-            trim(config, &mut store)?;
+            trim(config, &mut store, wrong)?;
             Ok(head)
         }
         Err(text) => {
@@ -69,6 +67,76 @@ pub(super) fn save(
     }
 }
 
+/// What a hub needs to store the keys of its memory again.
+#[derive(Debug)]
+pub(super) struct Rebuilding {
+    pub(super) keys: StreamSettings,
+    pub(super) snapshots: StreamSettings,
+    /// The stream goes on behind this sequence, and behind all that it has had.
+    pub(super) behind: u64,
+    /// What a reader of the snapshot takes as the reign before it.
+    pub(super) epoch: u64,
+    pub(super) history: HistoryId,
+}
+
+/// Stores a snapshot of all keys in memory, and then empties the stream of the keys, which goes on
+/// behind a sequence that no reader has seen. Returns the snapshot's head.
+pub(super) fn rebuild(
+    server: &Server,
+    config: &QuorumConfig,
+    rebuilding: Rebuilding,
+    is_over: Arc<AtomicBool>,
+) -> Result<KeysHead, String> {
+    let mut store = Store::open(config, is_over).map_err(|error| error.to_string())?;
+    store.make(rebuilding.keys)?;
+    store.make(rebuilding.snapshots)?;
+    let extent = store.extent(&config.stream())?;
+    // One more, so that the stream lacks messages for every reader: only a snapshot has the keys.
+    let next = rebuilding.behind.max(extent.last).max(extent.origin) + 2;
+    let head = KeysHead {
+        number: unguessable_word().max(1),
+        sequence: next - 1,
+        epoch: rebuilding.epoch,
+        history: rebuilding.history,
+        ..KeysHead::default()
+    };
+    let head = write_fitting(server, config, &mut store, head)?;
+    store_head(config, &mut store, &head)?;
+    store.purge(&config.stream(), "", Part::Before(next))?;
+    match store.extent(&config.stream())?.last {
+        last if last == head.sequence => Ok(head),
+        last => Err(format!(
+            "the stream ends at message {last} where {} was expected; delete the stream {}",
+            head.sequence,
+            config.stream()
+        )),
+    }
+}
+
+fn store_head(config: &QuorumConfig, store: &mut Store, head: &KeysHead) -> Result<(), String> {
+    let tag = store.begin(config.head_subject(), head.encode().into())?;
+    store.stored(tag)
+}
+
+/// Stores the parts of a snapshot; again in shorter ones if the servers take no longer ones.
+fn write_fitting(
+    server: &Server,
+    config: &QuorumConfig,
+    store: &mut Store,
+    head: KeysHead,
+) -> Result<KeysHead, String> {
+    let body_bytes_max = store.body_bytes_max;
+    match write(server, config, store, head) {
+        Err(_) if store.body_bytes_max < body_bytes_max => {
+            let subject = config.part_subject(head.number);
+            store.purge(&config.snapshot_stream(), &subject, Part::All)?;
+            write(server, config, store, head)
+        }
+        written => written,
+    }
+}
+
+/// Stores the parts of a snapshot, and reads them back. Returns its head, which is not stored yet.
 fn write(
     server: &Server,
     config: &QuorumConfig,
@@ -115,9 +183,6 @@ fn write(
     }
     let mut parts = Parts::new(config, head);
     while parts.next(store)?.is_some() {}
-    wait_until_durable(server, store, &head)?;
-    let tag = store.begin(config.head_subject(), head.encode().into())?;
-    store.stored(tag)?;
     Ok(head)
 }
 
@@ -142,12 +207,18 @@ fn wait_until_durable(server: &Server, store: &Store, head: &KeysHead) -> Result
     }
 }
 
-/// Removes what is behind the two newest snapshots.
-fn trim(config: &QuorumConfig, store: &mut Store) -> Result<(), String> {
+/// Removes what is behind the two newest snapshots, and a message that no hub can read with all
+/// before it: later primaries see then that no older snapshot can be gone on with.
+fn trim(config: &QuorumConfig, store: &mut Store, wrong: u64) -> Result<(), String> {
     let heads = heads(config, store)?;
     let kept = &heads[heads.len().saturating_sub(2)..];
-    if let [older, newer] = kept {
-        let before = older.sequence.min(newer.sequence);
+    let behind = match kept {
+        [older, newer] => older.sequence.min(newer.sequence),
+        _ => 0,
+    };
+    let behind_wrong = if wrong > 0 { wrong + 1 } else { 0 };
+    let before = behind.max(behind_wrong);
+    if before > 0 {
         store.purge(&config.stream(), "", Part::Before(before))?;
     }
     let stream = config.snapshot_stream();

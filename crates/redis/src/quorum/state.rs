@@ -63,6 +63,11 @@ pub(crate) struct Quorum {
     pub(super) told: AtomicU64,
     /// The quorum has not answered for [`STALL_SECONDS`].
     pub(super) is_stalled: AtomicBool,
+    /// All keys that were acknowledged are in memory, or were when the stream could not be gone on
+    /// with.
+    pub(super) has_keys: AtomicBool,
+    /// An operator has told this hub to store its keys again.
+    pub(super) is_rebuilding: AtomicBool,
     pub(super) inbox: OnceLock<Inbox>,
     pub(super) shown: Mutex<ShownQuorum>,
 }
@@ -80,6 +85,9 @@ pub(super) struct ShownQuorum {
     pub(super) snapshot: u64,
     pub(super) fault: String,
     pub(super) last_error: String,
+    /// To a hub that has failed: what the hub calls itself that has the lease, empty if none has
+    /// it. `None`: that is not known.
+    pub(super) rival: Option<String>,
 }
 
 /// A place in the log, between two times that held replies were given up.
@@ -206,6 +214,40 @@ impl Quorum {
         format!("-CLUSTERDOWN {reason}; the write may or may not take effect\r\n")
     }
 
+    /// Has this hub store the keys of its memory again (TIDEWIRE.KEYS REBUILD).
+    pub(crate) fn rebuild(&self) -> Result<(), String> {
+        let mode = self.mode();
+        if mode == Mode::Off {
+            return Err("ERR durability is not \"quorum\"".to_owned());
+        }
+        if mode != Mode::Failed {
+            let mode = mode.name();
+            return Err(format!(
+                "ERR this hub can go on with the stream of the keys (role {mode}): nothing is to \
+                 be rebuilt"
+            ));
+        }
+        if !self.has_keys.load(Ordering::SeqCst) {
+            return Err("ERR this hub had not loaded all keys when it failed".to_owned());
+        }
+        match self.shown.lock().rival.as_deref() {
+            None => {
+                return Err(
+                    "TRYAGAIN it is not known whether another hub is the primary".to_owned(),
+                );
+            }
+            Some("") => {}
+            Some(rival) => return Err(format!("ERR another hub is the primary: {rival}")),
+        }
+        match self.is_rebuilding.swap(true, Ordering::SeqCst) {
+            true => Err("ERR the keys are being stored already".to_owned()),
+            false => {
+                self.inbox.get().into_iter().for_each(Inbox::wake);
+                Ok(())
+            }
+        }
+    }
+
     /// Why a standby refuses a write.
     pub(crate) fn read_only_text(&self) -> String {
         let shown = self.shown.lock();
@@ -245,7 +287,11 @@ impl Quorum {
             return;
         }
         let shown = self.shown.lock();
-        let mut text = format!("group={},role={}", shown.group, self.mode().name());
+        let role = match self.is_rebuilding.load(Ordering::SeqCst) {
+            true => "rebuilding",
+            false => self.mode().name(),
+        };
+        let mut text = format!("group={},role={role}", shown.group);
         let end = server.replication.log_end(server);
         let durable = self.durable.load(Ordering::Acquire);
         let _ = write!(

@@ -9,7 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidewire_cluster::keys::frame::BODY_LENGTH_MAX;
 use tidewire_nats::{
-    Answer, Entry, Event, Expectation, Fetching, Inbox, Link, Part, Purging, Storing,
+    Answer, Entry, Event, Expectation, Extent, Fetching, Inbox, Link, Part, Purging, Storing,
+    StreamSettings,
 };
 
 use super::{QuorumConfig, body_bytes_max};
@@ -144,6 +145,21 @@ impl Store {
             Answer::NoStream => Ok(None),
             Answer::Failed(text) => Err(text),
             Answer::TimedOut => Err("no answer from NATS".to_owned()),
+            other => Err(format!("an unexpected answer: {other:?}")),
+        }
+    }
+
+    /// Makes a stream, or gives it its settings.
+    pub(super) fn make(&mut self, settings: StreamSettings) -> Result<(), String> {
+        let tag = self.ask(|link, tag| link.make_stream(tag, settings))?;
+        self.answer(tag).map(drop)
+    }
+
+    /// Asks a stream's leader what it has.
+    pub(super) fn extent(&mut self, stream: &str) -> Result<Extent, String> {
+        let tag = self.ask(|link, tag| link.extent(tag, stream))?;
+        match self.answer(tag)? {
+            Answer::Extent(extent) => Ok(extent),
             other => Err(format!("an unexpected answer: {other:?}")),
         }
     }

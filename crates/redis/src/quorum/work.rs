@@ -1,6 +1,7 @@
 //! The thread between the keys and NATS.
 
 mod mark;
+mod rebuilding;
 mod streams;
 mod upkeep;
 
@@ -15,8 +16,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidewire_cluster::keys::frame::{ADDRESS_LENGTH_MAX, HEADER_LENGTH};
 use tidewire_cluster::keys::{
-    KeysAction, KeysConfig, KeysEvent, KeysExtent, KeysHead, KeysHeader, KeysMember, KeysPosition,
-    KeysRole, Outcome,
+    KeysAction, KeysConfig, KeysEntry, KeysEvent, KeysExtent, KeysHead, KeysHeader, KeysMember,
+    KeysPosition, KeysRole, Outcome,
 };
 use tidewire_cluster::lease::ENTRY_AGE;
 use tidewire_cluster::{Entry, LeaseAction};
@@ -30,6 +31,7 @@ use crate::attention::Obstacles;
 use crate::durability::directory;
 use crate::server::Server;
 use mark::Mark;
+use rebuilding::Rebuilding;
 use streams::Streams;
 use upkeep::Upkeep;
 
@@ -42,6 +44,8 @@ const END_NS_MAX: u64 = 1_000_000_000;
 /// Messages that are read at once, and their bytes.
 const FETCHED_MAX: usize = 1_000;
 const FETCHED_BYTES_MAX: usize = 4 << 20;
+/// How long a right that is missing counts as the reason of failures.
+const DENIED_NS: u64 = 10_000_000_000;
 const STALL_NS: u64 = STALL_SECONDS * 1_000_000_000;
 
 /// The thread. Dropping it gives the lease back, so that another hub takes over.
@@ -92,6 +96,8 @@ enum Request {
     Again,
     /// Whether the bucket that has this revision of the lease is old enough.
     BucketAge(u64, u64),
+    /// Who has the lease, for a hub that has failed.
+    Rival,
     /// The newest snapshot, and its parts: number of the look, the message that it goes on behind,
     /// and how many there must be.
     Head(u64),
@@ -128,6 +134,9 @@ struct Work {
     upkeep: Upkeep,
     snapshot_job: Option<JoinHandle<Result<KeysHead, String>>>,
     seed: [u8; 12],
+    /// The subject to which this hub's user may not publish, and when the servers said so last.
+    denied: Option<(String, u64)>,
+    rebuilding: Rebuilding,
 }
 
 impl Work {
@@ -170,6 +179,8 @@ impl Work {
             upkeep: Upkeep::default(),
             snapshot_job: None,
             seed,
+            denied: None,
+            rebuilding: Rebuilding::default(),
         }
     }
 
@@ -203,7 +214,7 @@ impl Work {
     fn turn(&mut self) {
         let now_ns = monotonic_ns();
         match self.streams {
-            _ if self.server.quorum.mode() == Mode::Failed => {}
+            _ if self.server.quorum.mode() == Mode::Failed => self.follow_failure(now_ns),
             Streams::Made if !self.is_loaded => self.begin(),
             Streams::Made => {
                 let end = self.server.replication.log_end(&self.server);
@@ -235,6 +246,7 @@ impl Work {
             self.turn();
         }
         self.server.quorum.set_mode(&self.server, Mode::Suspended);
+        self.end_rebuilding();
         self.member.end();
         self.perform();
         if let Some(job) = self.snapshot_job.take() {
@@ -257,6 +269,12 @@ impl Work {
             Answer::NoStream => format!("{what}: no stream, or no leader of it"),
             _ => return,
         };
+        let text = match &self.denied {
+            Some((subject, at_ns)) if monotonic_ns().saturating_sub(*at_ns) < DENIED_NS => {
+                format!("{text} (this hub's NATS user may not publish to {subject})")
+            }
+            _ => text,
+        };
         let mut shown = self.server.quorum.shown.lock();
         if shown.last_error != text {
             warn!("keys: {text}");
@@ -275,7 +293,7 @@ impl Work {
                 }
             }
             Event::Message(message) => self.heard(&message.payload),
-            Event::Denied { .. } => {}
+            Event::Denied { subject } => self.denied = Some((subject, now_ns)),
             Event::Answer { tag, answer } => {
                 if let Some(request) = self.requests.remove(&tag) {
                     self.answer(request, &answer, now_ns);
@@ -290,6 +308,7 @@ impl Work {
         match (request, answer) {
             (Request::Stream, answer) => return self.stream_made(answer),
             (Request::Beginning, answer) => return self.stream_found(answer, now_ns),
+            (Request::Rival, answer) => return self.rival_found(answer),
             (Request::Again, Answer::Made) => return,
             (Request::Again, _) => {}
             (Request::Head(round), Answer::Newest(entry)) => {
@@ -332,7 +351,11 @@ impl Work {
                 member.has_no_stream(request, now_ns);
             }
             (Request::Entries(request), Answer::Entries(entries)) => {
-                let entries = entries.iter().map(|one| (one.sequence, &*one.payload));
+                let entries = entries.iter().map(|one| KeysEntry {
+                    sequence: one.sequence,
+                    is_fenced: one.is_fenced,
+                    message: &one.payload,
+                });
                 return member.fetched(request, entries, now_ns);
             }
             (Request::End(request) | Request::Entries(request), _) => {
@@ -514,6 +537,7 @@ impl Work {
                 KeysEvent::Resumed => self.begin_serving(),
                 KeysEvent::Deposed => self.deposed(),
                 KeysEvent::Lacking => self.lacking(),
+                KeysEvent::PassedOver(fault) => error!("keys: {fault}; it is passed over"),
                 KeysEvent::Failed(fault) => self.fail(&fault.to_string()),
             }
         }
@@ -568,6 +592,7 @@ impl Work {
         let quorum = &server.quorum;
         quorum.serves_until_ns.store(0, Ordering::SeqCst);
         quorum.set_mode(&server, Mode::Loading);
+        quorum.has_keys.store(false, Ordering::SeqCst);
         self.set_stalled(false);
         quorum.cuts.fetch_add(1, Ordering::SeqCst);
         quorum.shown.lock().deposed += 1;
@@ -620,6 +645,9 @@ impl Work {
         };
         if now == Mode::Standby && mode == Mode::Loading {
             server.replication.has_all_keys(server);
+        }
+        if matches!(now, Mode::Standby | Mode::Primary) {
+            quorum.has_keys.store(true, Ordering::SeqCst);
         }
         if now != mode {
             quorum.set_mode(server, now);

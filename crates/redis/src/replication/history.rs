@@ -25,10 +25,8 @@ impl Server {
     /// are loaded. The text says what is wrong with the name of the master.
     pub fn take_configured_part(&self) -> Result<(), String> {
         if self.quorum.is_on() {
-            if !self.parameters.read(REPLICAOF).is_empty() {
-                return Err(
-                    "durability = \"quorum\" chooses the primary: remove replicaof".to_owned(),
-                );
+            if let Some(text) = self.quorum_misfit() {
+                return Err(text.to_owned());
             }
             self.attention.set(Obstacles::NOT_CURRENT, true);
             self.replication.begin_quorum(self);

@@ -163,6 +163,27 @@ impl Replication {
         self.disconnect(server);
     }
 
+    /// This server keeps its keys and takes the part of a replica: they stand still, and the log
+    /// goes on where it ends. Returns false if `is_over` says so before all lanes have ended what
+    /// they had begun.
+    pub(crate) fn rest_as_replica(&self, server: &Server, is_over: impl Fn() -> bool) -> bool {
+        *self.master.lock() = Some(quorum_master(b"", false));
+        self.become_replica(server);
+        if !Fence::new(server).wait(server, is_over) {
+            return false;
+        }
+        self.refuse_waits(server);
+        self.unblock_clients(server);
+        server.follow_memory_score();
+        self.disconnect(server);
+        let stream = self.hold_stream();
+        let (end, database) = (log_of(server).end(), log_of(server).database().unwrap_or(0));
+        self.change_id();
+        self.restart_stream(server, end, database);
+        drop(stream);
+        true
+    }
+
     /// This server is no primary any more: it removes all keys, to get those of the stream. Returns
     /// false if `is_over` says so before all lanes have ended what they had begun.
     pub(crate) fn leave_primary(&self, server: &Server, is_over: impl Fn() -> bool) -> bool {

@@ -58,3 +58,60 @@ pub(super) fn needs_memory(server: &Server, command: &Command, arguments: Argume
     }
     command.has(Flags::DENYOOM)
 }
+
+/// Whether a command's reply tells nothing of keys, or of what was written to them. In a quorum it
+/// need not wait then until all that was written is acknowledged.
+pub(super) fn needs_no_keys(command: &Command) -> bool {
+    const OF_KEYS: Flags = Flags::READONLY
+        .with(Flags::WRITE)
+        .with(Flags::MAY_REPLICATE)
+        .with(Flags::EXECUTES)
+        .with(Flags::DEBUGS)
+        .with(Flags::RUNS_SCRIPT)
+        .with(Flags::BLOCKING);
+    // Both flags say that it runs where there are no keys.
+    let runs_without = command.has(Flags::LOADING) && command.has(Flags::STALE);
+    (runs_without || command.has(Flags::TELLS_HEALTH)) && !command.has(OF_KEYS)
+}
+
+#[cfg(test)]
+mod tests {
+    use tidewire_keyspace::commands::{lookup, table};
+
+    use super::*;
+
+    #[test]
+    fn no_command_on_keys_counts_as_one_that_needs_none() {
+        for command in table::with_parts() {
+            // WATCH names keys, and its reply tells nothing of them. Channels are no keys.
+            let is_channel = command.group == tidewire_keyspace::Group::PubSub;
+            let names_keys = !command.keys.is_empty() && command.name != "watch";
+            let is_on_keys = names_keys && !is_channel;
+            let name = command.full_name;
+            assert!(!is_on_keys || !needs_no_keys(command), "{name}");
+        }
+        for name in [
+            "get", "set", "dbsize", "exec", "eval", "fcall_ro", "publish", "wait", "debug", "scan",
+        ] {
+            let command = lookup(name.as_bytes()).expect("a command");
+            assert!(!needs_no_keys(command), "{name}");
+        }
+        for name in [
+            "ping",
+            "info",
+            "auth",
+            "hello",
+            "select",
+            "multi",
+            "subscribe",
+        ] {
+            let command = lookup(name.as_bytes()).expect("a command");
+            assert!(needs_no_keys(command), "{name}");
+        }
+        for (name, part) in [("client", "list"), ("config", "set"), ("acl", "setuser")] {
+            let command = lookup(name.as_bytes()).expect("a command");
+            let command = command.subcommand(part.as_bytes()).expect("a part");
+            assert!(needs_no_keys(command), "{name} {part}");
+        }
+    }
+}

@@ -80,6 +80,7 @@ impl State {
             self.last_command = Some(command);
             done += 1;
         }
+        self.asks_for_keys |= done > 0;
         done
     }
 

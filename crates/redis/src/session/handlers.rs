@@ -146,6 +146,7 @@ const HANDLERS: &[(&str, Handler)] = &[
     ("slowlog|reset", |state, call| state.slowlog_reset(call)),
     ("monitor", |state, call| state.monitor(call)),
     ("tidewire.book", |state, call| state.book(call)),
+    ("tidewire.keys", |state, call| state.quorum_keys(call)),
     ("tidewire.top", |state, call| state.top(call)),
     ("module|help", |state, call| state.help(call, fixed::MODULE_HELP)),
     ("module|load", |state, call| state.refuse(call, fixed::NO_MODULE)),

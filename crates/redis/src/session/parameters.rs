@@ -12,6 +12,7 @@ use crate::lane_waits::{LaneWait, WaitReason};
 use crate::parameters::{
     ACLFILE, BIND, DIR, Effect, OOM_SCORE_ADJ, PORT, Parameters, TLS_PORT, failed_text, has_effect,
 };
+use crate::quorum;
 use crate::redis_conf::{Directive, Line, rewrite};
 use crate::server::Server;
 
@@ -41,6 +42,11 @@ impl State {
         }
         if server.durability.log.is_on() && moves_directory(server, &pairs) {
             return self.refuse(call, NOT_WITH_LOG);
+        }
+        if server.quorum.is_on()
+            && let Some(text) = quorum::misfit(pairs.iter().copied())
+        {
+            return self.refuse(call, &format!("ERR CONFIG SET failed: {text}"));
         }
         let (follows_score, listens) = (has(Effect::Score), has(Effect::Listening));
         let certifies = has(Effect::Certificates);

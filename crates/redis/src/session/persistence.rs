@@ -5,6 +5,7 @@ use super::{Call, State};
 use crate::durability::{Requested, SaveJob};
 use crate::lane_waits::{LaneWait, WaitReason};
 use crate::parts::StopOrder;
+use crate::quorum::NO_RELOAD;
 use crate::stopping::{NOT_STOPPED, StopOutcome};
 
 impl State {
@@ -98,6 +99,9 @@ impl State {
     }
 
     pub(super) fn debug_reload(&self, call: &mut Call<'_>) {
+        if call.server.quorum.is_on() {
+            return self.refuse(call, NO_RELOAD);
+        }
         let (mut saves, mut flushes, mut replaces) = (true, true, false);
         for option in call.arguments.tail(2) {
             match option.to_ascii_uppercase().as_slice() {
@@ -118,6 +122,9 @@ impl State {
     }
 
     pub(super) fn debug_load_log(&self, call: &mut Call<'_>) {
+        if call.server.quorum.is_on() {
+            return self.refuse(call, NO_RELOAD);
+        }
         let _permit = LaneWait::permit(WaitReason::Reload);
         let reloaded = call.server.durability.reload_log(call.server);
         self.after_loading(call, reloaded);

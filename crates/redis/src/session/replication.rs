@@ -365,6 +365,18 @@ impl State {
         self.reply(call.context, |reply| reply.ok());
     }
 
+    /// TIDEWIRE.KEYS: the keys of a group of hubs, by hand.
+    pub(super) fn quorum_keys(&self, call: &mut Call<'_>) {
+        match call.arguments[1].to_ascii_uppercase().as_slice() {
+            b"REBUILD" => match call.server.quorum.rebuild() {
+                Ok(()) => self.reply(call.context, |reply| reply.ok()),
+                Err(text) => self.refuse(call, &text),
+            },
+            b"HELP" => self.help(call, KEYS_HELP),
+            _ => self.refuse(call, "ERR syntax error"),
+        }
+    }
+
     /// FAILOVER: a replica becomes the master, and this server its replica.
     pub(super) fn fail_over(&self, call: &mut Call<'_>) {
         let _permit = LaneWait::permit(WaitReason::Promotion);
@@ -521,5 +533,13 @@ const BUSY_WITH_MASTER: &str =
 const NO_MASTER_LINK: &str = "NOMASTERLINK Can't SYNC while not connected with my master";
 /// Limits the log lines that a peer causes by coming back.
 static WRONG_REPLICAS: tidewire_retry::Seldom = tidewire_retry::Seldom::new(10, 10);
+const KEYS_HELP: &[&str] = &[
+    "TIDEWIRE.KEYS <subcommand>. Subcommands are:",
+    "REBUILD",
+    "    Store the keys of this hub's memory as those of its group, whose stream",
+    "    cannot be gone on with. INFO cluster says when this hub is the primary.",
+    "HELP",
+    "    Print this help.",
+];
 const CHOSEN_BY_QUORUM: &str = "ERR durability is \"quorum\": the hubs choose the primary by a \
                                 lease; stop the primary to move it";

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidewire_market::{AuditMode, WriteConfig};
 
-use super::File;
+use super::{File, bytes_of, number_of};
 use crate::config::FilePlace;
 use crate::failure::Failure;
 
@@ -38,21 +38,32 @@ pub(super) fn writes(file: &File, place: &FilePlace) -> Result<WriteConfig, Fail
             return Err(Failure::usage(text));
         }
     };
-    let seconds = file.write_seconds.map(|seconds| {
-        let seconds = seconds.clamp(1, WRITE_SECONDS_MAX);
-        Duration::from_secs(seconds)
-    });
-    let days = |days: u64| Duration::from_secs(days.clamp(1, DAYS_MAX) * 86_400);
-    let megabytes = |megabytes: u64| megabytes.clamp(1, MEGABYTES_MAX) << 20;
+    let timeout = match file.write_seconds {
+        Some(seconds) => {
+            let seconds = number_of(seconds, WRITE_SECONDS_MAX, ("write-seconds", place))?;
+            Duration::from_secs(seconds)
+        }
+        None => usual.timeout,
+    };
+    let audit_age = match file.audit_days {
+        Some(days) => {
+            let days = number_of(days, DAYS_MAX, ("audit-days", place))?;
+            Duration::from_secs(days * 86_400)
+        }
+        None => usual.audit_age,
+    };
+    let audit_bytes = match file.audit_megabytes {
+        Some(megabytes) => bytes_of(megabytes, "audit-megabytes", place)?,
+        None => usual.audit_bytes,
+    };
     Ok(WriteConfig {
         are_taken,
-        timeout: seconds.unwrap_or(usual.timeout),
+        timeout,
         audit,
-        audit_age: file.audit_days.map_or(usual.audit_age, days),
-        audit_bytes: file.audit_megabytes.map_or(usual.audit_bytes, megabytes),
+        audit_age,
+        audit_bytes,
     })
 }
 
 const WRITE_SECONDS_MAX: u64 = 3_600;
 const DAYS_MAX: u64 = 36_500;
-const MEGABYTES_MAX: u64 = 1 << 30;

@@ -72,6 +72,22 @@ pub(crate) struct Interest {
     pub(crate) write: bool,
 }
 
+/// A connection that ends, by how it can end without loss.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    Tcp(OwnedFd),
+    /// Over a Unix socket: messages of ZMTP may be sent on it.
+    Unix(OwnedFd),
+}
+
+impl Ending {
+    pub(crate) fn descriptor(&self) -> &OwnedFd {
+        match self {
+            Ending::Tcp(descriptor) | Ending::Unix(descriptor) => descriptor,
+        }
+    }
+}
+
 /// The frames of one message.
 #[derive(Debug)]
 pub(crate) enum Frames {
@@ -464,11 +480,13 @@ impl StreamLink {
         }
     }
 
-    /// Its descriptor, if it is a connection over TCP.
-    pub(crate) fn into_tcp(self) -> Option<OwnedFd> {
+    /// Its descriptor, if its peer may lose what was sent last where that is closed at once.
+    pub(crate) fn into_ending(self) -> Option<Ending> {
+        let is_zmtp = matches!(self.wire, Wire::Zmtp(_)) && self.is_ready();
         match self.carrier {
             // Only there a peer has an address.
-            Carrier::Kernel(descriptor) if self.peer_ip.is_some() => Some(descriptor),
+            Carrier::Kernel(descriptor) if self.peer_ip.is_some() => Some(Ending::Tcp(descriptor)),
+            Carrier::Kernel(descriptor) if is_zmtp => Some(Ending::Unix(descriptor)),
             Carrier::Kernel(_) | Carrier::Shared(_) => None,
         }
     }

@@ -51,7 +51,7 @@ impl State {
         };
         let sends = role == LinkRole::Dgram;
         let (descriptor, bound) = open::to_receive(place, sends, &self.options)
-            .inspect_err(|&error| self.report_bind_failure(endpoint, error))?;
+            .map_err(|error| self.report_bind_failure(endpoint, error))?;
         let link = DatagramLink::new(descriptor, role, bound.is_ipv6());
         self.has_datagrams = true;
         self.add_datagrams(endpoint, bound_name(text, place, bound), link)

@@ -193,6 +193,9 @@ pub(super) const SERVER: &[Command] = &[
         Run::Session).syntax("[selection(what([KEYS] [CHANNELS] [COUNT=count:i]) | RESET | HELP)]")
         .docs("Lists the most used keys and channels.",
             "O(1), by the bounds of the sketches."),
+    command("tidewire.keys", 2, "admin noscript loading stale", Group::Server, "8.0.0",
+        Run::Session).syntax("operation(REBUILD | HELP)")
+        .docs("Stores the keys of this hub's memory as those of its group.", "O(N) in the keys."),
     command("tidewire.book", -2, "readonly noscript loading stale fast", Group::Server, "8.0.0",
         Run::Session).syntax("symbol [LEVELS=levels:i]")
         .docs("Returns the best price levels of a market topic.", "O(N) in the number of levels."),

@@ -190,12 +190,12 @@ impl Work {
     }
 }
 
-fn first_sequence() -> u64 {
+pub(super) fn first_sequence() -> u64 {
     let wall_ms = u64::try_from(unix_ms()).unwrap_or(0);
     lease::first_sequence(wall_ms)
 }
 
-fn keys_settings(config: &QuorumConfig) -> StreamSettings {
+pub(super) fn keys_settings(config: &QuorumConfig) -> StreamSettings {
     StreamSettings {
         name: config.stream(),
         subjects: vec![config.subject()],
@@ -218,7 +218,7 @@ fn lease_settings(config: &QuorumConfig) -> StreamSettings {
     }
 }
 
-fn snapshot_settings(config: &QuorumConfig) -> StreamSettings {
+pub(super) fn snapshot_settings(config: &QuorumConfig) -> StreamSettings {
     StreamSettings {
         name: config.snapshot_stream(),
         subjects: vec![config.snapshot_subjects()],

@@ -94,9 +94,10 @@ impl Work {
 
     /// A standby begins again with the newest snapshot.
     fn reload(&mut self) {
-        warn!("keys: the stream was trimmed before this hub had read it: it loads a snapshot");
+        warn!("keys: the stream goes on behind a newer snapshot: this hub loads that one");
         let (server, is_stopped) = (self.server.clone(), self.is_stopped.clone());
         server.quorum.set_mode(&server, Mode::Loading);
+        server.quorum.has_keys.store(false, Ordering::SeqCst);
         let is_over = || is_stopped.load(Ordering::Acquire);
         if server.replication.leave_primary(&server, is_over) {
             server.quorum.durable.store(0, Ordering::SeqCst);
@@ -134,10 +135,10 @@ impl Work {
             return;
         }
         let (server, config) = (self.server.clone(), self.config.clone());
-        let is_stopped = self.is_stopped.clone();
+        let (is_stopped, wrong) = (self.is_stopped.clone(), self.member.wrong_message());
         let job = std::thread::Builder::new()
             .name("keys-snapshot".to_owned())
-            .spawn(move || snapshot::save(&server, &config, position, is_stopped));
+            .spawn(move || snapshot::save(&server, &config, (position, wrong), is_stopped));
         match job {
             Ok(job) => self.snapshot_job = Some(job),
             Err(error) => {
@@ -154,8 +155,8 @@ impl Work {
         let before = std::mem::replace(&mut self.upkeep.losses, figures.losses);
         if figures.losses > before {
             error!(
-                "keys: NATS has lost messages that no snapshot has; nothing more is acknowledged \
-                 until this hub has stored a snapshot"
+                "keys: messages of the stream are lost or wrong, and no snapshot has them; \
+                 nothing more is acknowledged until this hub has stored a snapshot"
             );
             self.mend_keys_stream();
         }
