@@ -99,6 +99,39 @@ def test_a_log_whose_messages_have_all_expired_goes_on(nats, hub_of):
     wait_for(edge, "md:ONE", last=11, volume=2, stale=0)
 
 
+def test_snapshots_deleted_just_before_a_new_reign_are_made_again(nats, hub_of):
+    """A page went unanswered, because the standby subscribes to its subject, and a reign without a
+    snapshot did not look for its stream: edges kept old values with stale 0."""
+    hubs = [hub_of("a", "nasdaq"), hub_of("b", "nasdaq")]
+    publishers = [Publisher(hub, "ONE", "TWO") for hub in hubs]
+
+    def trade(symbol, price, size):
+        for publisher in publishers:
+            publisher.trade(symbol, price, size)
+
+    edge = hub_of("c")
+    trade(1, 10, 5)
+    trade(2, 20, 5)
+    owner = eventually(lambda: next((hub for hub in hubs if own(hub, "owner") == "1"), None),
+                       "one hub owns the source")
+    is_whole(owner)
+    wait_for(edge, "md:ONE", last=10, volume=5, stale=0)
+    epoch = own(owner, "epoch")
+    assert nats.ask(f"$JS.API.STREAM.DELETE.{SNAP}")["success"]
+    assert nats.ask(f"$JS.API.STREAM.PURGE.{LEASES}")["success"]
+    trade(1, 11, 2)
+
+    def has_new_reign():
+        states = [(own(hub, "owner"), own(hub, "epoch")) for hub in hubs]
+        return any(is_owner == "1" and reign != epoch for is_owner, reign in states)
+
+    eventually(has_new_reign, "a new reign begins")
+    trade(1, 12, 1)
+    wait_for(edge, "md:ONE", last=12, volume=8, stale=0)
+    wait_for(edge, "md:TWO", last=20, volume=5, stale=0)
+    eventually(lambda: messages(nats, SNAP), "the snapshot is stored again")
+
+
 @pytest.mark.parametrize("operation", ["PURGE", "DELETE"])
 @pytest.mark.parametrize("stream", [LOG, SNAP, LEASES])
 def test_a_stream_that_an_operator_takes_away_comes_back(nats, hub_of, stream, operation):

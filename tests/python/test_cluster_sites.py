@@ -56,11 +56,11 @@ def relay_table(**options):
 def hub_at(sites, start_hub, tmp_path):
     """Starts a hub at a site, whose cluster has the site's name."""
 
-    def start(site, name, source=None, relay=None, **options):
+    def start(site, name, source=None, relay=None, cluster=None, **options):
         extra = relay_table(**relay) if relay else ""
         place = cluster_file(tmp_path, name, [sites.servers[site]], source=source, extra=extra,
                              **options)
-        place.write_text(place.read_text().replace("'tests'", f"'{site}'"))
+        place.write_text(place.read_text().replace("'tests'", f"'{cluster or site}'"))
         return start_hub("--cluster", place)
 
     return start
@@ -211,15 +211,65 @@ def test_a_relayed_source_is_not_relayed_back(hub_at):
     wait_for(london, "md:ONE", last=10, stale=0)
     eventually(lambda: relays(london).get("refused") == 1, "the relay is refused")
     assert "not relayed again" in london.stderr
-    # One that is told to relay it again does.
-    told = hub_at("london", "told", relay=back | {"again": True, "as": "chain"})
+    # One that is told to relay it again does, to a third site.
+    paris = {"source": "nasdaq", "cluster": "paris", "domain": "newyork", "as": "chain"}
+    told = hub_at("london", "told", relay=paris | {"again": True})
     relaying(told)
     publisher.trade(1, 11, 1)
-    edge = hub_at("newyork", "edge", receive=["chain", "echo"])
+    edge = hub_at("newyork", "edge", cluster="paris")
     wait_for(edge, "md:ONE", last=11, volume=6, source="cluster-chain", stale=0)
     joined(edge, "chain")
-    assert figures(edge, "cluster_source0")["relays"] == "2"
+    shown = figures(edge, "cluster_source0")
+    assert (shown["relays"], shown["path"]) == ("2", "newyork>london")
     assert figures(edge, "cluster_source1") is None
+
+
+def test_values_do_not_come_back_to_a_site_that_they_have_come_through(hub_at):
+    """Over three relays and under another name, an owner's own values counted twice at it."""
+    owner = hub_at("newyork", "owner", source="nasdaq")
+    publisher = Publisher(owner, "ONE")
+    publisher.trade(1, 10, 5)
+    owns(owner)
+    relaying(hub_at("newyork", "first", relay=TO_LONDON))
+    paris = {"source": "nasdaq", "cluster": "paris", "domain": "newyork", "as": "chain",
+             "again": True}
+    relaying(hub_at("london", "second", relay=paris))
+    back = {"source": "chain", "cluster": "newyork", "as": "back", "again": True}
+    third = hub_at("newyork", "third", cluster="paris", relay=back)
+    fourth = hub_at("newyork", "fourth", cluster="paris",
+                    relay=back | {"cluster": "london", "domain": "london"})
+    for hub in [third, fourth]:
+        wait_for(hub, "md:ONE", last=10, volume=5, stale=0)
+        eventually(lambda: relays(hub).get("refused") == 1, "the relay is refused")
+        assert "path=newyork>london" in hub.stderr
+    publisher.trade(1, 11, 1)
+    wait_for(third, "md:ONE", last=11, volume=6)
+    wait_for(owner, "md:ONE", last=11, volume=6, venue="XNAS", stale=0)
+    assert figures(owner, "cluster_source0") is None
+
+
+def test_an_owner_that_is_away_gets_its_source_back_though_relays_are_in_a_circle(hub_at):
+    """The relay took the source in the owner's cluster, and the owner never got it back."""
+    owner = hub_at("newyork", "owner", source="nasdaq")
+    Publisher(owner, "ONE").trade(1, 10, 5)
+    owns(owner)
+    relaying(hub_at("newyork", "there", relay=TO_LONDON))
+    back = {"source": "nasdaq", "cluster": "newyork", "domain": "newyork", "again": True}
+    circle = hub_at("london", "back", relay=back)
+    edge = hub_at("newyork", "edge")
+    for hub in [circle, edge]:
+        wait_for(hub, "md:ONE", last=10, volume=5, stale=0)
+    eventually(lambda: relays(circle).get("refused") == 1, "the relay is refused")
+    owner.kill()
+    for hub in [circle, edge]:
+        wait_for(hub, "md:ONE", last=10, stale=1)
+    assert (relays(circle)["refused"], relays(circle)["owner"]) == (1, 0)
+    again = hub_at("newyork", "owner", source="nasdaq")
+    publisher = Publisher(again, "ONE", session=78)
+    publisher.trade(1, 12, 1)
+    owns(again)
+    for hub in [circle, edge]:
+        wait_for(hub, "md:ONE", last=12, volume=1, stale=0)
 
 
 def test_the_owner_itself_may_relay_its_source(hub_at):

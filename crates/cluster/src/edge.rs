@@ -10,10 +10,11 @@
 
 use std::collections::VecDeque;
 
-use tidewire_feed::wire::{Control, Flags, PacketWriter, TooOld};
+use tidewire_feed::wire::{ClusterText, Control, Flags, PacketWriter, TooOld};
 use tidewire_retry::BackOff;
 
 use crate::frame::{Frame, FrameFlags, FrameHeader};
+use crate::path::Path;
 
 mod fetch;
 mod join;
@@ -32,8 +33,8 @@ use replay::Replay;
 
 /// How long a frame may be late before it is fetched from the log.
 pub const GRACE_NS: u64 = 20_000_000;
-/// How long frames may be missing, from when they are fetched first, before values count as in
-/// doubt.
+/// How long frames, or the snapshot of a new reign, may be missing after the grace before values
+/// count as in doubt.
 pub const DOUBT_DELAY_NS: u64 = 50_000_000;
 /// Silence after which the owner counts as gone.
 pub const SILENCE_NS: u64 = 3_000_000_000;
@@ -45,11 +46,17 @@ const CLIENT_INTERVAL_MS: u32 = 1_000;
 pub struct EdgeConfig {
     /// How long a frame may be late before it is fetched from the log.
     pub grace_ns: u64,
+    /// The cluster of this hub; empty for none. Values that have come through it before are its
+    /// own echo.
+    pub cluster: ClusterText,
 }
 
 impl Default for EdgeConfig {
     fn default() -> Self {
-        EdgeConfig { grace_ns: GRACE_NS }
+        EdgeConfig {
+            grace_ns: GRACE_NS,
+            cluster: ClusterText::EMPTY,
+        }
     }
 }
 
@@ -97,7 +104,8 @@ pub enum EdgeEvent {
         /// Number of sequences.
         count: u64,
     },
-    /// Frames have been missing for some time: call the sink's `values_doubtful`.
+    /// Frames, or the snapshot of a new reign, have been missing for some time: call the sink's
+    /// `values_doubtful`.
     Doubtful,
     /// They have come: call the sink's `values_right` if the client is complete, else its
     /// `values_as_before`.
@@ -108,6 +116,9 @@ pub enum EdgeEvent {
     OwnerSilent,
     /// The owner is heard again.
     OwnerBack,
+    /// The values of this reign have come through this hub's own cluster before: none of them is
+    /// applied.
+    Echo,
     /// A reign was heard of and then nothing more. The owner of an earlier one goes on.
     ReignVanished {
         /// The reign.
@@ -131,6 +142,11 @@ pub struct EdgeFigures {
     pub epoch: u64,
     /// Relays that the source has passed in this reign.
     pub relays: u8,
+    /// The clusters that the source has come through; `None` before a snapshot of this reign was
+    /// read.
+    pub path: Option<Path>,
+    /// Whether this hub's cluster is one of them. Nothing of the reign is applied.
+    pub is_echo: bool,
     /// Next sequence; 0 before the first snapshot.
     pub sequence: u64,
     /// Sequences that are known to exist, and were not applied.
@@ -208,6 +224,8 @@ pub struct Edge {
     is_linked: bool,
     last_frame_ns: u64,
     is_silent: bool,
+    /// When the values count as in doubt; `None` while everything known has been applied.
+    doubt_ns: Option<u64>,
     /// Whether the client's sink was told that values are in doubt.
     tells_doubt: bool,
     figures: EdgeFigures,
@@ -237,6 +255,7 @@ impl Edge {
             is_linked: true,
             last_frame_ns: now_ns,
             is_silent: false,
+            doubt_ns: None,
             tells_doubt: false,
             figures: EdgeFigures::default(),
             actions: VecDeque::new(),
@@ -260,7 +279,7 @@ impl Edge {
             self.event(EdgeEvent::ReignVanished { epoch });
             self.begin_reign(&frame.header, now_ns);
         }
-        self.hear(now_ns);
+        self.hear(&frame.header, now_ns);
         self.admit(&frame.header, now_ns);
         self.frame(&frame, log_sequence, now_ns);
     }
@@ -274,6 +293,7 @@ impl Edge {
             self.event(EdgeEvent::OwnerSilent);
         }
         self.poll_reading(now_ns);
+        self.poll_doubt(now_ns);
         self.poll_fetch(now_ns);
     }
 
@@ -369,10 +389,18 @@ impl Edge {
         frame
     }
 
-    fn hear(&mut self, now_ns: u64) {
+    fn hear(&mut self, header: &FrameHeader, now_ns: u64) {
         self.last_frame_ns = now_ns;
         if std::mem::take(&mut self.is_silent) {
-            self.event(EdgeEvent::OwnerBack);
+            if self.client.epoch != 0 && header.epoch > self.client.epoch {
+                // The values are those of the owner that fell silent.
+                self.doubt_ns.get_or_insert(now_ns);
+                self.tell_doubt();
+            }
+            // An echo of this reign leaves the values stale.
+            if !self.figures.is_echo || header.epoch > self.epoch {
+                self.event(EdgeEvent::OwnerBack);
+            }
         }
     }
 
@@ -393,6 +421,8 @@ impl Edge {
     fn begin_reign(&mut self, header: &FrameHeader, now_ns: u64) {
         self.epoch = header.epoch;
         self.figures.relays = header.flags.relays();
+        self.figures.path = None;
+        self.figures.is_echo = false;
         self.highest = 0;
         self.position = 0;
         self.continues_at = 0;
@@ -403,6 +433,9 @@ impl Edge {
 
     /// Handles a frame of the present reign.
     fn frame(&mut self, frame: &Frame<'_>, log_sequence: Option<u64>, now_ns: u64) {
+        if self.figures.is_echo {
+            return;
+        }
         let header = &frame.header;
         let bare = FrameFlags::HEARTBEAT.with(FrameFlags::END);
         self.highest = self.highest.max(header.until());
@@ -524,6 +557,7 @@ impl Edge {
         self.fetch = self.fetch.idle();
         self.reading.begin(now_ns);
         self.poll_reading(now_ns);
+        self.check_gap(now_ns);
     }
 
     fn event(&mut self, event: EdgeEvent) {

@@ -1,11 +1,12 @@
 //! The head of a snapshot: which pages it has, and from where the log continues it.
 
-use tidewire_feed::wire::{Control, Flags, PacketWriter, Venue};
+use tidewire_feed::wire::{Control, Flags, PacketWriter, Passed, Venue};
 
 use crate::frame::{
     FRAME_LENGTH_MAX, Frame, FrameError, FrameFlags, FrameHeader, HEADER_LENGTH, Packets, u32_at,
     u64_at,
 };
+use crate::path::Path;
 
 /// Entries of the board on a page.
 pub const PAGE_ENTRIES: usize = 128;
@@ -26,6 +27,9 @@ pub struct Head {
     pub taken_ms: u64,
     /// By number: one past the as-of of the page, or a later page in its place; 0 for no page.
     pub pages: Vec<u64>,
+    /// The clusters that the source has come through. A hub of an earlier version writes none, and
+    /// reads over them.
+    pub path: Path,
     /// The venues that have a name.
     pub venues: Vec<Venue>,
 }
@@ -41,6 +45,10 @@ impl Head {
         frame.extend_from_slice(&[0; 8]);
         for page in &self.pages {
             frame.extend_from_slice(&page.to_le_bytes());
+        }
+        for &cluster in self.path.clusters() {
+            let passed = Control::Passed(Passed { cluster });
+            PacketWriter::control(&mut frame, header.session, &passed);
         }
         // Names beyond the limit of a frame reach edges only as messages of the stream.
         let room = FRAME_LENGTH_MAX.saturating_sub(frame.len()) / VENUE_PACKET_LENGTH;
@@ -71,7 +79,7 @@ impl Head {
         // The frame's length bounds the count before anything is allocated.
         let length = count.checked_mul(8).ok_or(FrameError::BadBody)?;
         let (pages, packets) = rest.split_at_checked(length).ok_or(FrameError::BadBody)?;
-        let mut venues = Vec::new();
+        let (mut path, mut venues) = (Path::default(), Vec::new());
         for packet in Packets::of(packets) {
             let packet = packet.map_err(|_| FrameError::BadBody)?;
             if !packet.header.flags.contains(Flags::CONTROL) {
@@ -80,6 +88,9 @@ impl Head {
             for control in packet.controls() {
                 match control {
                     Ok(Control::Venue(venue)) => venues.push(venue),
+                    Ok(Control::Passed(passed)) => {
+                        path = path.with(passed.cluster).ok_or(FrameError::BadBody)?;
+                    }
                     Ok(_) => {}
                     Err(_) => return Err(FrameError::BadBody),
                 }
@@ -94,6 +105,7 @@ impl Head {
             log_sequence: u64_at(fixed, 0),
             taken_ms: u64_at(fixed, 8),
             pages: pages.chunks_exact(8).map(number).collect(),
+            path,
             venues,
         })
     }
@@ -102,7 +114,7 @@ impl Head {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidewire_feed::wire::VenueName;
+    use tidewire_feed::wire::{ClusterText, ControlKind, MessageKind, VenueName};
 
     fn header() -> FrameHeader {
         FrameHeader {
@@ -124,6 +136,7 @@ mod tests {
             log_sequence: 41,
             taken_ms: 1_700_000_000_000,
             pages: vec![901, 0, 950],
+            path: Path::default(),
             venues: vec![venue(1, "XNAS"), venue(2, "XNYS")],
         }
     }
@@ -134,6 +147,28 @@ mod tests {
         let frame = Frame::decode(&frame).unwrap();
         assert_eq!(frame.header.first, 900);
         assert_eq!(Head::decode(&frame), Ok(head()));
+    }
+
+    #[test]
+    fn a_head_has_the_clusters_that_its_source_has_come_through() {
+        let name = |text| ClusterText::new(text).unwrap();
+        let path = Path::default().with(name("newyork"));
+        let path = path.unwrap().with(name("london")).unwrap();
+        let relayed = Head { path, ..head() };
+        let bytes = relayed.encode(header());
+        let frame = Frame::decode(&bytes).unwrap();
+        assert_eq!(Head::decode(&frame), Ok(relayed));
+        // To a hub of an earlier version they are controls of an unknown type and a known length.
+        let kind = ControlKind::PASSED;
+        assert_eq!(MessageKind(kind).encoded_length(), Passed::LENGTH);
+        let mut long = bytes.clone();
+        for _ in 0..6 {
+            let passed = Control::Passed(Passed { cluster: name("x") });
+            PacketWriter::control(&mut long, header().session, &passed);
+        }
+        frame.header.seal(&mut long);
+        let long = Frame::decode(&long).unwrap();
+        assert_eq!(Head::decode(&long), Err(FrameError::BadBody), "8 clusters");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`frame`] | packets of the native feed on their way between hubs |
 //! | [`head`] | which pages a snapshot has, and from where the log continues it |
+//! | [`path`] | the clusters that a relayed source has come through |
 //! | [`reader`] | the stream that an owner reads: a journal |
 //! | [`owner`] | the sending side: one [`Owner`] per source and shard |
 //! | [`edge`] | the receiving side: one [`Edge`] per source and shard |
@@ -33,6 +34,7 @@ pub mod head;
 pub mod keys;
 pub mod lease;
 pub mod owner;
+pub mod path;
 pub mod reader;
 pub mod topics;
 pub mod writes;
@@ -45,5 +47,6 @@ pub use owner::{
     Destination, FrameId, Owner, OwnerAction, OwnerConfig, OwnerFigures, OwnerState, Publication,
     Times,
 };
+pub use path::Path;
 pub use reader::{Reader, Records};
 pub use topics::{OwnTopics, TopicClient, TopicEvent};

@@ -96,7 +96,7 @@ impl Owner {
             live: Cursor::at(next),
             live_gap: false,
             log: Log::new(config.epoch, next, now_ns),
-            pages: Pages::new(now_ns),
+            pages: Pages::new(config.path, now_ns),
             next_flush_ns: now_ns,
             is_waiting: false,
             heartbeat_delay_ns: HEARTBEAT_DELAY_NS_FIRST,
@@ -243,6 +243,11 @@ impl Owner {
     /// `None` while one of them is on its way.
     pub fn stored_messages(&self) -> Option<u64> {
         self.pages.stored_messages().filter(|_| self.publishes())
+    }
+
+    /// Has nothing of the snapshot written until it is told otherwise, as while its stream is gone.
+    pub fn hold_snapshot(&mut self, is_held: bool) {
+        self.pages.hold(is_held);
     }
 
     /// Has the whole snapshot written again, as after a change of what is published.

@@ -25,7 +25,7 @@ mod topic;
 mod writer;
 
 pub use control::{
-    Control, ControlKind, EndOfSessionAcknowledgement, Login, LoginAccepted, RefusalReason,
+    Control, ControlKind, EndOfSessionAcknowledgement, Login, LoginAccepted, Passed, RefusalReason,
     Refused, Request, Role, SlowPolicy, SnapshotNotice, SnapshotRequest, Subscribe, TooOld,
 };
 pub use credentials::{Credentials, Password, UserName};
@@ -37,7 +37,9 @@ pub use message::{
 };
 pub use record::{RECORD_LENGTH_MAX, RECORD_PART_LENGTH_MAX, RecordJoin, RecordPart};
 pub use reference::{ReferenceKind, SessionStart, SessionState, Venue};
-pub use text::{ClientName, Name, PatternText, RefusalText, Text, TextError, VenueName};
+pub use text::{
+    ClientName, ClusterText, Name, PatternText, RefusalText, Text, TextError, VenueName,
+};
 pub use tick::{AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, NOT_SHOWN, REPEATED, Tick};
 pub use topic::{
     Deletion, TOPIC_NAME_LENGTH_MAX, TOPIC_PART_LENGTH_MAX, TOPIC_VALUE_LENGTH_MAX, TagHead,

@@ -18,6 +18,7 @@ pub(crate) mod own;
 mod relay;
 mod requests;
 mod status;
+mod streams;
 mod subjects;
 mod topics;
 

@@ -26,8 +26,6 @@ pub(super) struct Fetch {
     /// Whether the log is read from its oldest message.
     from_oldest: bool,
     failures: u32,
-    /// When the values count as in doubt.
-    doubt_ns: Option<u64>,
 }
 
 impl Fetch {
@@ -144,34 +142,45 @@ impl Edge {
         self.fetch.step = Step::Due(now_ns.saturating_add(delay_ns));
     }
 
-    /// Begins or ends the search for missing frames.
+    /// Begins or ends the search for missing frames, and the time until values are in doubt.
     pub(super) fn check_gap(&mut self, now_ns: u64) {
-        if self.phase == Phase::Reading {
-            return;
-        }
-        if self.expected < self.highest {
-            let grace_ns = now_ns.saturating_add(self.config.grace_ns);
-            if self.fetch.step == Step::Idle {
+        let grace_ns = now_ns.saturating_add(self.config.grace_ns);
+        // A client without values has none that could be in doubt.
+        let is_behind = match self.phase {
+            Phase::Reading => self.client.epoch != 0,
+            Phase::Following => self.expected < self.highest,
+        };
+        if is_behind {
+            let doubt_ns = grace_ns.saturating_add(DOUBT_DELAY_NS);
+            self.doubt_ns.get_or_insert(doubt_ns);
+            if self.phase == Phase::Following && self.fetch.step == Step::Idle {
                 self.fetch.step = Step::Due(grace_ns);
             }
-            let doubt_ns = grace_ns.saturating_add(DOUBT_DELAY_NS);
-            self.fetch.doubt_ns.get_or_insert(doubt_ns);
-        } else if self.fetch.doubt_ns.is_some() {
+        } else if self.doubt_ns.take().is_some() {
             self.fetch = self.fetch.idle();
         }
-        if self.fetch.doubt_ns.is_none() && std::mem::take(&mut self.tells_doubt) {
+        if self.doubt_ns.is_none() && std::mem::take(&mut self.tells_doubt) {
             self.event(EdgeEvent::Certain);
         }
     }
 
-    /// Reads the log if that is due, and reports values in doubt.
+    /// Reports values in doubt if that is due.
+    pub(super) fn poll_doubt(&mut self, now_ns: u64) {
+        if self.doubt_ns.is_some_and(|doubt| now_ns >= doubt) {
+            self.tell_doubt();
+        }
+    }
+
+    pub(super) fn tell_doubt(&mut self) {
+        if !std::mem::replace(&mut self.tells_doubt, true) {
+            self.event(EdgeEvent::Doubtful);
+        }
+    }
+
+    /// Reads the log if that is due.
     pub(super) fn poll_fetch(&mut self, now_ns: u64) {
         if self.phase == Phase::Reading {
             return;
-        }
-        if !self.tells_doubt && self.fetch.doubt_ns.is_some_and(|doubt| now_ns >= doubt) {
-            self.tells_doubt = true;
-            self.event(EdgeEvent::Doubtful);
         }
         match self.fetch.step {
             Step::Waiting(until_ns) if now_ns >= until_ns => self.fetch_later(now_ns),
@@ -194,10 +203,7 @@ impl Edge {
 
     /// Returns when values come to be in doubt.
     pub(super) fn doubt_deadline_ns(&self) -> u64 {
-        let doubt_ns = self.fetch.doubt_ns.filter(|_| !self.tells_doubt);
-        match self.phase {
-            Phase::Following => doubt_ns.unwrap_or(u64::MAX),
-            Phase::Reading => u64::MAX,
-        }
+        let doubt_ns = self.doubt_ns.filter(|_| !self.tells_doubt);
+        doubt_ns.unwrap_or(u64::MAX)
     }
 }

@@ -90,8 +90,37 @@ impl Edge {
                 self.figures.snapshots_refused += 1;
                 self.reading.later(now_ns);
             }
+            Ok(head) if head.path.contains(self.config.cluster.as_str()) => {
+                self.note_echo(&frame.header, &head);
+            }
             Ok(head) => self.reading.head = Some((frame.header, head)),
             Err(_) => self.figures.corrupt += 1,
+        }
+    }
+
+    /// The source comes back to the cluster that it has come through: a relay has sent it in a
+    /// circle. It is left alone until another reign begins.
+    fn note_echo(&mut self, header: &FrameHeader, head: &Head) {
+        self.take_epoch(header.epoch);
+        self.figures.relays = header.flags.relays();
+        self.figures.path = Some(head.path);
+        self.kept.clear();
+        self.reading.postpone(u64::MAX);
+        if !std::mem::replace(&mut self.figures.is_echo, true) {
+            self.event(EdgeEvent::Echo);
+        }
+    }
+
+    /// Follows this reign from now on, if it is newer.
+    fn take_epoch(&mut self, epoch: u64) {
+        if epoch > self.epoch {
+            self.epoch = epoch;
+            self.highest = 0;
+            self.continues_at = 0;
+            self.gap_until = 0;
+            self.kept.clear();
+            self.figures.path = None;
+            self.figures.is_echo = false;
         }
     }
 
@@ -108,6 +137,8 @@ impl Edge {
             return;
         }
         let frame = Frame::decode(bytes).ok();
+        let is_known = |header: &FrameHeader| self.figures.is_echo && header.epoch <= self.epoch;
+        let frame = frame.filter(|frame| !is_known(&frame.header));
         if frame.is_some_and(|frame| self.is_new_enough(&frame.header)) {
             self.reading.at_ns = now_ns;
             self.poll_reading(now_ns);
@@ -149,13 +180,7 @@ impl Edge {
             // The source had no owner yet.
             return self.reading.later(now_ns);
         };
-        if header.epoch > self.epoch {
-            self.epoch = header.epoch;
-            self.highest = 0;
-            self.continues_at = 0;
-            self.gap_until = 0;
-            self.kept.clear();
-        }
+        self.take_epoch(header.epoch);
         if !self.is_usable(&header, &head) {
             self.figures.snapshots_refused += 1;
             return self.reading.later(now_ns);
@@ -229,6 +254,8 @@ impl Edge {
         let next = header.first.saturating_add(1);
         let pages = std::mem::take(&mut self.reading.pages);
         self.reading.begin(now_ns);
+        self.figures.relays = header.flags.relays();
+        self.figures.path = Some(head.path);
         self.begin_stream(header, head, next);
         let notice = SnapshotNotice {
             number: self.client.snapshots,

@@ -493,6 +493,93 @@ fn a_new_reign_is_joined_with_its_own_snapshot() {
     assert_eq!(setup.client.session(), 104);
 }
 
+/// The snapshot of a new reign did not come, and the edge showed old values as right.
+#[test]
+fn values_are_in_doubt_while_a_new_reign_has_no_snapshot() {
+    let mut setup = Setup::joined();
+    setup.message(&frame(4, FrameFlags::NONE, 7, 1));
+    assert!(setup.edge.deadline_ns() <= GRACE_NS + DOUBT_DELAY_NS);
+    setup.wait(GRACE_NS + DOUBT_DELAY_NS - 1);
+    assert_eq!(setup.events, [], "a snapshot takes some time");
+    setup.wait(1);
+    assert_eq!(setup.events, [EdgeEvent::Doubtful]);
+    for _ in 0..10 {
+        setup.message(&heartbeat(4, 8));
+        setup.wait(500 * MS);
+    }
+    assert_eq!(setup.events, [EdgeEvent::Doubtful]);
+    while !setup.edge.is_current() {
+        match setup.action() {
+            Some(EdgeAction::ReadSnapshot { request }) if setup.edge.is_reading(request) => {
+                let now_ns = setup.now_ns;
+                setup
+                    .edge
+                    .snapshot_head(request, &head(4, 7, 9, &[8]), now_ns);
+                setup.edge.snapshot_page(request, &page(4, 7, 7), now_ns);
+                setup.edge.snapshot_end(request, now_ns);
+                setup.feed();
+            }
+            _ => setup.wait(MS),
+        }
+    }
+    assert_eq!(setup.events.last(), Some(&EdgeEvent::Certain));
+}
+
+/// The values of an owner that had fallen silent were right again with the next one's first frame.
+#[test]
+fn values_are_in_doubt_when_another_owner_is_heard_after_a_silence() {
+    let mut setup = Setup::joined();
+    setup.wait(SILENCE_NS);
+    setup.message(&heartbeat(4, 7));
+    let events = [
+        EdgeEvent::OwnerSilent,
+        EdgeEvent::Doubtful,
+        EdgeEvent::OwnerBack,
+    ];
+    assert_eq!(setup.events, events);
+}
+
+/// Values came back to the cluster of their owner over three relays, and counted twice there.
+#[test]
+fn values_that_have_come_through_the_own_cluster_are_not_applied() {
+    let mut setup = Setup::joined();
+    setup.edge.config.cluster = ClusterText::new("newyork").unwrap();
+    let relayed = |cluster: &str, epoch| {
+        let path = Path::default().with(ClusterText::new(cluster).unwrap());
+        let head = Head {
+            log_sequence: 9,
+            pages: vec![7],
+            path: path.unwrap(),
+            ..Head::default()
+        };
+        head.encode(header(epoch, FrameFlags::NONE.with_relays(1), 6, 0))
+    };
+    setup.message(&frame(4, FrameFlags::NONE.with_relays(1), 7, 1));
+    setup.snapshot(&relayed("newyork", 4), &[]);
+    assert_eq!(setup.events, [EdgeEvent::Echo]);
+    let figures = setup.edge.figures();
+    assert!(figures.is_echo && figures.path.unwrap().contains("newyork"));
+    // Frames are not kept, further heads not read, and the values stay stale.
+    for number in 0..10 {
+        setup.message(&frame(4, FrameFlags::NONE, 8 + number, 1));
+        setup.edge.head_seen(&relayed("newyork", 4), setup.now_ns);
+        setup.wait(1_000 * MS);
+        assert_eq!(setup.action(), None);
+    }
+    setup.wait(SILENCE_NS);
+    setup.message(&heartbeat(4, 18));
+    assert_eq!(
+        (setup.edge.kept_bytes(), setup.edge.is_current()),
+        (0, false)
+    );
+    assert!(!setup.events.contains(&EdgeEvent::OwnerBack));
+    // The owner comes back.
+    setup.message(&heartbeat(5, 7));
+    setup.snapshot(&relayed("london", 5), &[page(5, 6, 2)]);
+    assert!(setup.edge.is_current() && !setup.edge.figures().is_echo);
+    assert_eq!(setup.seen.sequences, [0; 0]);
+}
+
 /// A hub that lost its lease and got it again goes on with its stream.
 #[test]
 fn a_new_reign_of_the_same_stream_replaces_what_was_missed() {

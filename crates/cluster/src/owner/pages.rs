@@ -3,10 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use tidewire_retry::BackOff;
+
 use tidewire_feed::wire::{Flags, PACKET_LENGTH_MAX, PacketWriter, snapshot_position};
 
 use crate::frame::{Frame, FrameFlags, FrameHeader, HEADER_LENGTH};
 use crate::head::{Head, PAGE_ENTRIES, PAGES_MAX};
+use crate::path::Path;
 use crate::reader::{Reader, Records};
 
 use super::{Destination, OwnerAction, Publication, Times};
@@ -17,6 +20,12 @@ pub const PAGES_IN_FLIGHT_MAX: usize = 64;
 pub const REWRITE_INTERVAL_NS: u64 = 600_000_000_000;
 /// Delay of a snapshot after one that was not taken.
 const RETRY_NS: u64 = 500_000_000;
+/// Delays after pages that were not taken, as while their stream is gone.
+const PAGE_BACK_OFF: BackOff = BackOff {
+    delay_ns_first: 50_000_000,
+    delay_ns_max: 2_000_000_000,
+    connect_ns_max: 0,
+};
 
 /// A walk over the board.
 #[derive(Clone, Copy, Debug)]
@@ -32,11 +41,20 @@ struct Sweep {
 /// The writer of a source's snapshot.
 #[derive(Debug)]
 pub(super) struct Pages {
+    path: Path,
     /// By number: one past the as-of of the newest writing; 0 for a page that was not written.
     written: Vec<u64>,
     in_flight: BTreeSet<u32>,
     /// Pages of the sweep whose outcome is unknown.
     failed: BTreeSet<u32>,
+    /// Whether nothing is written now.
+    is_held: bool,
+    /// Whether pages have failed since the last look.
+    has_failed: bool,
+    /// Times that pages failed since one was stored.
+    failures: u32,
+    /// No page is written before this time.
+    resume_ns: u64,
     sweep: Option<Sweep>,
     /// The sweep whose head is being stored.
     head: Option<Sweep>,
@@ -51,11 +69,16 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub(super) fn new(now_ns: u64) -> Pages {
+    pub(super) fn new(path: Path, now_ns: u64) -> Pages {
         Pages {
+            path,
             written: Vec::new(),
             in_flight: BTreeSet::new(),
             failed: BTreeSet::new(),
+            is_held: false,
+            has_failed: false,
+            failures: 0,
+            resume_ns: now_ns,
             sweep: None,
             head: None,
             stored: None,
@@ -78,13 +101,21 @@ impl Pages {
         budget: usize,
         actions: &mut Vec<OwnerAction>,
     ) -> bool {
+        if self.waits(times.now_ns) {
+            return false;
+        }
         self.begin((reader, board), log_sequence, (times, interval_ns));
         let Some(mut sweep) = self.sweep else {
             return false;
         };
+        // After failures, one page shows whether the stream takes them again.
+        let in_flight_max = match self.failures {
+            0 => PAGES_IN_FLIGHT_MAX,
+            _ => 1,
+        };
         let mut left = budget.div_ceil(PAGE_ENTRIES).max(1);
         while let Some(page) = self.next_page(&sweep) {
-            if left == 0 || self.in_flight.len() >= PAGES_IN_FLIGHT_MAX {
+            if left == 0 || self.in_flight.len() >= in_flight_max {
                 self.sweep = Some(sweep);
                 return left == 0;
             }
@@ -110,12 +141,30 @@ impl Pages {
 
     pub(super) fn page_stored(&mut self, page: u32) {
         self.in_flight.remove(&page);
+        self.failures = 0;
+        self.resume_ns = 0;
     }
 
     pub(super) fn page_failed(&mut self, page: u32) {
         if self.in_flight.remove(&page) {
             self.forget(page);
+            self.has_failed = true;
         }
+    }
+
+    /// Returns whether nothing is written now, because pages have failed: a stream that is gone
+    /// refuses each of them at once.
+    fn waits(&mut self, now_ns: u64) -> bool {
+        if std::mem::take(&mut self.has_failed) {
+            let delay_ns = PAGE_BACK_OFF.delay_ns(self.failures, now_ns);
+            self.resume_ns = now_ns.saturating_add(delay_ns);
+            self.failures = self.failures.saturating_add(1);
+        }
+        self.is_held || now_ns < self.resume_ns
+    }
+
+    pub(super) fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
     }
 
     pub(super) fn head_stored(&mut self) {
@@ -138,8 +187,11 @@ impl Pages {
         self.next_sweep_ns = 0;
     }
 
-    /// Writes everything again.
+    /// Writes everything again, and at once.
     pub(super) fn rewrite(&mut self) {
+        self.has_failed = false;
+        self.failures = 0;
+        self.resume_ns = 0;
         self.written.fill(0);
         self.sweep = None;
         self.hasten();
@@ -171,7 +223,11 @@ impl Pages {
 
     pub(super) fn deadline_ns(&self) -> u64 {
         match self.sweep {
-            None if self.head.is_none() => self.next_sweep_ns,
+            _ if self.is_held => u64::MAX,
+            // The caller looks at once, and learns how long pages wait.
+            _ if self.has_failed => 0,
+            None if self.head.is_none() => self.next_sweep_ns.max(self.resume_ns),
+            Some(_) if self.failures > 0 && self.in_flight.is_empty() => self.resume_ns,
             _ => u64::MAX,
         }
     }
@@ -313,6 +369,7 @@ impl Pages {
             log_sequence: sweep.log_sequence,
             taken_ms: sweep.times.wall_ms,
             pages: self.written[..sweep.length].to_vec(),
+            path: self.path,
             venues: board.venues(),
         };
         let header = FrameHeader {

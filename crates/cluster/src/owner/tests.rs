@@ -586,13 +586,68 @@ fn a_page_that_was_not_stored_is_written_before_the_head() {
     pages(&mut owner, &journal, &board, 0, 1_000);
     owner.page_stored(1);
     owner.page_failed(0);
-    let again = pages(&mut owner, &journal, &board, 1, 1_000);
+    assert_eq!(pages(&mut owner, &journal, &board, 1, 1_000), []);
+    let again = pages(&mut owner, &journal, &board, 60 * MS, 1_000);
     assert_eq!(sent(&again), [Sent::Page(0, 10, 128)]);
     owner.page_stored(0);
     assert_eq!(
-        sent(&pages(&mut owner, &journal, &board, 2, 1_000)),
+        sent(&pages(&mut owner, &journal, &board, 60 * MS, 1_000)),
         [Sent::Head(10)]
     );
+}
+
+/// While their stream was gone, a new owner wrote 9,411 pages in 5 s.
+#[test]
+fn pages_that_no_stream_takes_are_written_at_growing_intervals() {
+    let journal = journal(64);
+    let mut owner = ready(&journal);
+    let board = Symbols::new(20_000);
+    let first = pages(&mut owner, &journal, &board, 0, 100_000);
+    assert_eq!(first.len(), PAGES_IN_FLIGHT_MAX);
+    (0..PAGES_IN_FLIGHT_MAX as u32).for_each(|page| owner.page_failed(page));
+    let (mut written, mut now_ns) = (0, 1);
+    while now_ns < 20_000 * MS {
+        for action in pages(&mut owner, &journal, &board, now_ns, 100_000) {
+            let [Sent::Page(page, ..)] = sent(&[action])[..] else {
+                panic!("no head before its pages");
+            };
+            owner.page_failed(page);
+            written += 1;
+        }
+        let deadline_ns = owner.deadline_ns();
+        now_ns = deadline_ns.clamp(now_ns + MS / 10, now_ns + 500 * MS);
+    }
+    assert!((8..40).contains(&written), "{written} in 20 s");
+    // One that is stored shows that the stream is back.
+    let probe = pages(&mut owner, &journal, &board, 30_000 * MS, 100_000);
+    assert_eq!(sent(&probe), [Sent::Page(0, 10, 128)]);
+    owner.page_stored(0);
+    let rest = pages(&mut owner, &journal, &board, 30_000 * MS, 100_000);
+    assert_eq!(rest.len(), PAGES_IN_FLIGHT_MAX);
+}
+
+#[test]
+fn nothing_of_a_snapshot_is_written_while_its_stream_is_gone() {
+    let journal = journal(64);
+    let mut owner = ready(&journal);
+    let board = Symbols::new(200);
+    owner.hold_snapshot(true);
+    assert_eq!(pages(&mut owner, &journal, &board, 0, 1_000), []);
+    assert!(
+        owner.deadline_ns() > 0,
+        "its caller does not look again at once"
+    );
+    owner.hold_snapshot(false);
+    assert_eq!(pages(&mut owner, &journal, &board, 0, 1_000).len(), 2);
+    owner.page_failed(0);
+    owner.page_failed(1);
+    owner.hold_snapshot(true);
+    assert_eq!(pages(&mut owner, &journal, &board, 9_000 * MS, 1_000), []);
+    // Its stream has been made again: all is written at once.
+    owner.hold_snapshot(false);
+    owner.rewrite_snapshot();
+    let again = pages(&mut owner, &journal, &board, 9_000 * MS, 1_000);
+    assert_eq!(again.len(), 2);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::path::Path;
+
 /// Settings of an owner.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnerConfig {
@@ -12,6 +14,8 @@ pub struct OwnerConfig {
     pub origin: u16,
     /// Relays that the source has passed, this one included; 0 for a source of the hub itself.
     pub relays: u8,
+    /// The clusters that the source has come through, one for each of these relays.
+    pub path: Path,
     /// Time from the end of a snapshot to the beginning of the next, if anything has changed.
     pub snapshot_interval_ns: u64,
 }
@@ -23,6 +27,7 @@ impl OwnerConfig {
             epoch,
             origin: 0,
             relays: 0,
+            path: Path::default(),
             snapshot_interval_ns: 5_000_000_000,
         }
     }

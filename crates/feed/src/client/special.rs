@@ -69,7 +69,7 @@ impl Client {
     ) -> Result<(), ReceiveError> {
         match control {
             Control::TooOld(too_old) => self.too_old(too_old, now_ns, sink),
-            Control::Unknown(_) => {}
+            Control::Unknown(_) | Control::Passed(_) => {}
             _ if self.role == ReceiverRole::Listener => return Err(ReceiveError::OutOfOrder),
             Control::LoginAccepted(accepted) => self.accepted(side, accepted, sink),
             Control::Venue(venue) => sink.venue_of_login(venue),

@@ -5,7 +5,9 @@ use std::fmt;
 use super::bytes::{array_at, put, u16_at, u32_at, u64_at};
 use super::credentials::Credentials;
 use super::message::prefix;
-use super::{ClientName, MessageError, MessageKind, PatternText, RefusalText, Text, Venue};
+use super::{
+    ClientName, ClusterText, MessageError, MessageKind, PatternText, RefusalText, Text, Venue,
+};
 
 /// The type bytes of controls; the high nibble is the length in 16-byte units, as in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ impl ControlKind {
     pub const SNAPSHOT_NOTICE: u8 = 0x2b;
     /// [`LoginAccepted`], 48 bytes.
     pub const LOGIN_ACCEPTED: u8 = 0x38;
+    /// [`Passed`], 64 bytes.
+    pub const PASSED: u8 = 0x48;
     /// [`Login`] without credentials, 80 bytes.
     pub const LOGIN: u8 = 0x58;
     /// [`Login`] with credentials, 240 bytes.
@@ -62,6 +66,8 @@ pub enum Control {
     SnapshotNotice(SnapshotNotice),
     /// The name of a venue number, as the message of this type.
     Venue(Venue),
+    /// A cluster that a relayed source has come through; only in frames between hubs.
+    Passed(Passed),
     /// A type of a later version.
     Unknown(u8),
 }
@@ -88,6 +94,7 @@ impl Control {
             ControlKind::END_OF_SESSION_ACKNOWLEDGEMENT => {
                 split(bytes, EndOfSessionAcknowledgement::from_bytes)
             }
+            ControlKind::PASSED => split(bytes, Passed::from_bytes),
             MessageKind::VENUE => {
                 split(bytes, |bytes| Ok(Control::Venue(Venue::from_bytes(bytes)?)))
             }
@@ -120,6 +127,7 @@ impl Control {
                 out.extend_from_slice(&acknowledgement.to_bytes());
             }
             Control::Venue(venue) => out.extend_from_slice(&venue.to_bytes()),
+            Control::Passed(passed) => out.extend_from_slice(&passed.to_bytes()),
             Control::Unknown(kind) => {
                 out.push(*kind);
                 let length = super::MessageKind(*kind).encoded_length();
@@ -533,6 +541,31 @@ impl SnapshotNotice {
         put(&mut bytes, 8, self.since.to_le_bytes());
         put(&mut bytes, 16, self.as_of.to_le_bytes());
         put(&mut bytes, 24, self.number.to_le_bytes());
+        bytes
+    }
+}
+
+/// A cluster that a relayed source has come through: 64 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// The cluster's name.
+    pub cluster: ClusterText,
+}
+
+impl Passed {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 64;
+
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Result<Control, MessageError> {
+        let cluster = ClusterText::from_padded(array_at(bytes, 16));
+        Ok(Control::Passed(Passed {
+            cluster: cluster.map_err(|_| MessageError::BadText)?,
+        }))
+    }
+
+    fn to_bytes(self) -> [u8; Self::LENGTH] {
+        let mut bytes = prefix(ControlKind::PASSED, 0, 0, 0);
+        put(&mut bytes, 16, self.cluster.to_padded());
         bytes
     }
 }

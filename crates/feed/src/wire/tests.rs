@@ -123,6 +123,9 @@ fn controls() -> Vec<Control> {
             source_time_ns: 8,
             name: VenueName::new("XNAS").unwrap(),
         }),
+        Control::Passed(Passed {
+            cluster: ClusterText::new("newyork").unwrap(),
+        }),
         Control::SnapshotNotice(SnapshotNotice {
             number: 1,
             as_of: 2,

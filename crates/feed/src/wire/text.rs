@@ -10,6 +10,8 @@ pub type PatternText = Text<80>;
 pub type ClientName = Text<48>;
 /// A venue's name.
 pub type VenueName = Text<32>;
+/// The name of a cluster of hubs.
+pub type ClusterText = Text<48>;
 /// The text of a refusal.
 pub type RefusalText = Text<72>;
 

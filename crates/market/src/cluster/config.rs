@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use tidewire_feed::wire::ClusterText;
 use tidewire_nats::Settings;
 
 use super::relay::RelayConfig;
@@ -113,6 +114,12 @@ impl ClusterName {
     /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns the name as frames between hubs have it.
+    pub(super) fn to_text(&self) -> ClusterText {
+        debug_assert!(self.0.len() <= NAME_LENGTH_MAX, "it has room for each name");
+        ClusterText::truncated(&self.0)
     }
 }
 

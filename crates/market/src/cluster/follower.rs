@@ -3,6 +3,7 @@
 use tidewire_cluster::{Edge, EdgeAction, EdgeConfig};
 use tidewire_nats::{Answer, Fetching, Link};
 
+use super::config::ClusterName;
 use super::requests::{Request, Requests};
 use super::subjects::Subjects;
 
@@ -21,10 +22,15 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    pub(super) fn new(subjects: Subjects, now_ns: u64) -> Self {
+    /// Creates an edge of a hub of this cluster.
+    pub(super) fn new(cluster: &ClusterName, subjects: Subjects, now_ns: u64) -> Self {
+        let config = EdgeConfig {
+            cluster: cluster.to_text(),
+            ..EdgeConfig::default()
+        };
         Self {
             subjects,
-            edge: Edge::new(EdgeConfig::default(), now_ns),
+            edge: Edge::new(config, now_ns),
             pages: Vec::new(),
         }
     }

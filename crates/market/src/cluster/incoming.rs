@@ -214,7 +214,7 @@ impl Remote {
         let number = market.next_source_number() as u32 | REMOTE;
         let ingest = Ingest::new(market.clone(), number, &format!("cluster-{source}"));
         Self {
-            follower: Follower::new(Subjects::new(&config.name, source), now_ns),
+            follower: Follower::new(&config.name, Subjects::new(&config.name, source), now_ns),
             client,
             ingest,
             number,
@@ -262,6 +262,10 @@ impl Remote {
     fn happened(&mut self, name: &str, event: EdgeEvent, market: &Market, now_ns: u64) {
         match event {
             EdgeEvent::Restart { epoch, session } => {
+                // A relay must know the way of the values before it reads them.
+                market
+                    .cluster
+                    .note_received(name, self.follower.edge.figures());
                 info!(source = name, epoch, session, "a reign of a source begins");
                 self.client.disconnected(Side::A);
                 self.client.connected(Side::A, now_ns);
@@ -283,22 +287,35 @@ impl Remote {
                 })
             }
             EdgeEvent::OwnerEnded | EdgeEvent::OwnerSilent => {
-                self.is_heard = false;
-                if !std::mem::replace(&mut self.is_stale, true) {
+                if !self.is_stale {
                     warn!(
                         source = name,
                         ?event,
                         "a source of the cluster has no owner"
                     );
-                    let news = self.ingest.lose(unix_ns());
-                    market.publish_from_thread(news);
                 }
+                self.leave(market);
             }
             EdgeEvent::OwnerBack => self.revive(market),
+            EdgeEvent::Echo => {
+                let path = self.follower.edge.figures().path.unwrap_or_default();
+                let text = "a source has come through this cluster before and is left alone";
+                warn!(source = name, %path, "{text}; which relay sends it back?");
+                self.leave(market);
+            }
             EdgeEvent::ReignVanished { epoch } => {
                 let text = "a reign was announced and nothing came of it; the former owner goes on";
                 warn!(source = name, epoch, "{text}");
             }
+        }
+    }
+
+    /// Makes the values stale.
+    fn leave(&mut self, market: &Market) {
+        self.is_heard = false;
+        if !std::mem::replace(&mut self.is_stale, true) {
+            let news = self.ingest.lose(unix_ns());
+            market.publish_from_thread(news);
         }
     }
 

@@ -1,16 +1,12 @@
 //! What this hub publishes to the cluster: the topics of its own sources, while it owns them.
 
-use std::time::Instant;
-
 use bytes::Bytes;
-use tidewire_cluster::lease;
 use tidewire_cluster::{
     Destination, Entry, Frame, Lease, LeaseAction, LeaseConfig, LeaseEvent, Owner, OwnerAction,
-    OwnerConfig, OwnerState, Publication, Times,
+    OwnerConfig, OwnerState, Path, Publication, Times,
 };
 use tidewire_feed::server::Relay;
-use tidewire_nats::{Answer, Expectation, Link, Message, Storing, StreamSettings};
-use tidewire_retry::Repeated;
+use tidewire_nats::{Answer, Expectation, Link, Message, Storing};
 use tracing::{info, warn};
 
 use super::config::ClusterConfig;
@@ -18,6 +14,7 @@ use super::conflation::Conflation;
 use super::own::OwnTopics;
 use super::requests::{Request, Requests};
 use super::status::Outgoing as Figures;
+use super::streams::{Outcome, Streams};
 use super::subjects::{Kind, Subjects, parse};
 use crate::market::Market;
 
@@ -29,10 +26,6 @@ const SLOTS_A_TURN: usize = 4_096;
 const FRAMES_A_SLICE: usize = 2;
 /// Slices a turn: then what has arrived is looked at.
 const SLICES_A_TURN: usize = 32;
-/// Delay until streams that could not be made are asked for again.
-const STREAMS_RETRY_NS: u64 = 1_000_000_000;
-/// Time from one look whether the stream of snapshots still has all pages to the next.
-const PAGE_COUNT_NS: u64 = 5_000_000_000;
 
 /// What an owner publishes.
 #[derive(Clone, Copy)]
@@ -53,12 +46,6 @@ pub(super) struct Outgoing {
     /// What this process writes into the lease: no other one writes the same.
     mark: Bytes,
     streams: Streams,
-    /// Whether all streams have existed. One that is gone since then stops nothing.
-    have_existed: bool,
-    /// When the pages of the snapshot are counted next.
-    next_count_ns: u64,
-    /// For how long the streams cannot be made.
-    failures: Repeated,
     lease: Lease,
     owner: Option<Owner>,
     actions: Vec<OwnerAction>,
@@ -67,18 +54,10 @@ pub(super) struct Outgoing {
     deposed_by: u64,
     /// Relays that the source has passed, this hub included.
     relays: u8,
+    /// The clusters that it has come through.
+    path: Path,
     /// Bytes of the frames that were published.
     bytes: u64,
-}
-
-/// The streams of an owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Streams {
-    /// They are to be asked for at this time.
-    Due(u64),
-    /// So many answers are to come; whether one was no success.
-    Asked(usize, bool),
-    Made,
 }
 
 impl Outgoing {
@@ -93,24 +72,26 @@ impl Outgoing {
             subjects,
             origin: origin(config.hub.as_str()),
             mark: mark.into(),
-            streams: Streams::Due(now_ns),
-            have_existed: false,
-            next_count_ns: now_ns,
-            failures: Repeated::default(),
+            streams: Streams::new(now_ns),
             lease: Lease::new(LeaseConfig::default(), now_ns),
             owner: None,
             actions: Vec::new(),
             session,
             deposed_by: 0,
             relays: 0,
+            path: Path::default(),
             bytes: 0,
             config: config.clone(),
         }
     }
 
-    /// Says how many relays the source has passed.
-    pub(super) fn relayed(self, relays: u8) -> Self {
-        Self { relays, ..self }
+    /// Says how many relays the source has passed, and which clusters it has come through.
+    pub(super) fn relayed(self, relays: u8, path: Path) -> Self {
+        Self {
+            relays,
+            path,
+            ..self
+        }
     }
 
     /// Returns whether this hub owns the source.
@@ -160,13 +141,16 @@ impl Outgoing {
         times: Times,
     ) -> bool {
         let now_ns = times.now_ns;
-        match self.streams {
-            Streams::Due(at_ns) if now_ns >= at_ns => {
-                self.make_streams(link, requests, times.wall_ms);
-            }
-            _ => {}
+        let place = (&self.config, &self.subjects);
+        for stream in self
+            .streams
+            .wanted(place, (now_ns, times.wall_ms))
+            .into_iter()
+            .flatten()
+        {
+            link.make_stream(requests.open(Request::Stream), stream);
         }
-        if !self.have_existed {
+        if !self.streams.have_existed() {
             return false;
         }
         self.lease.handle_timeout(now_ns);
@@ -174,7 +158,7 @@ impl Outgoing {
         self.ask_for_lease(link, requests);
         let more = self.produce(stream, times);
         self.publish(link, requests);
-        self.count_pages(link, requests, now_ns);
+        self.look_at_snapshots(link, requests, now_ns);
         self.note_end();
         more
     }
@@ -185,84 +169,55 @@ impl Outgoing {
         self.follow_lease(stream, now_ns);
     }
 
-    /// Asks whether the stream of snapshots has all pages: an operator may have deleted some.
-    fn count_pages(&mut self, link: &Link, requests: &mut Requests, now_ns: u64) {
+    /// Asks whether the stream of snapshots exists and has all pages: an operator may have deleted
+    /// it, or some.
+    fn look_at_snapshots(&mut self, link: &Link, requests: &mut Requests, now_ns: u64) {
         let Some(owner) = &self.owner else { return };
-        if now_ns < self.next_count_ns {
-            return;
-        }
-        self.next_count_ns = now_ns.saturating_add(PAGE_COUNT_NS);
-        if let Some(expected) = owner.stored_messages() {
+        if self.streams.looks(now_ns) {
+            let expected = owner.stored_messages().unwrap_or(0);
             let epoch = owner.figures(now_ns).epoch;
             let tag = requests.open(Request::PageCount(epoch, expected));
             link.count(tag, &self.subjects.snapshot_stream(), None);
         }
     }
 
-    fn make_streams(&mut self, link: &Link, requests: &mut Requests, wall_ms: u64) {
-        let config = &self.config;
-        let base = StreamSettings {
-            replicas: config.replicas,
-            ..StreamSettings::default()
-        };
-        let streams = [
-            StreamSettings {
-                name: self.subjects.log_stream(),
-                subjects: vec![self.subjects.logs()],
-                age_max: config.log_age,
-                bytes_max: Some(config.log_bytes),
-                ..base.clone()
-            },
-            StreamSettings {
-                name: self.subjects.snapshot_stream(),
-                subjects: vec![self.subjects.snapshot()],
-                per_subject_max: Some(1),
-                ..base
-            },
-            StreamSettings {
-                replicas: config.replicas,
-                // Above the epochs that logs and edges have seen.
-                ..StreamSettings::leases(
-                    self.subjects.lease_stream(),
-                    self.subjects.leases(),
-                    lease::ENTRY_AGE,
-                    lease::first_sequence(wall_ms),
-                )
-            },
-        ];
-        self.streams = Streams::Asked(streams.len(), false);
-        for stream in streams {
-            link.make_stream(requests.open(Request::Stream), stream);
+    fn stream_made(&mut self, answer: &Answer, now_ns: u64) {
+        let outcome = self
+            .streams
+            .answered(answer, self.subjects.source(), now_ns);
+        let Some(owner) = &mut self.owner else { return };
+        match outcome {
+            Outcome::Open => {}
+            Outcome::Exist | Outcome::Failed => owner.hold_snapshot(false),
+            Outcome::ExistAgain => {
+                // It may be that of snapshots that was gone.
+                owner.hold_snapshot(false);
+                owner.rewrite_snapshot();
+            }
         }
     }
 
-    fn stream_made(&mut self, answer: &Answer, now_ns: u64) {
-        let Streams::Asked(left, has_failed) = self.streams else {
-            return;
+    /// Notes what an answer says of the streams.
+    fn note_streams(&mut self, request: &Request, answer: &Answer, now_ns: u64) {
+        let (epoch, is_look) = match request {
+            Request::Page(epoch, _) | Request::Head(epoch) => (*epoch, false),
+            Request::PageCount(epoch, _) => (*epoch, true),
+            _ => (0, false),
         };
-        let is_made = matches!(answer, Answer::Made);
-        if !is_made
-            && !has_failed
-            && let Some((failures, _)) = self.failures.failed(Instant::now())
-        {
-            let source = self.source();
-            let reason = why_not_made(answer);
-            warn!(source, %reason, failures, "the source's streams cannot be made; retrying");
+        let is_gone = matches!(answer, Answer::NoStream);
+        if is_gone {
+            self.streams.one_is_gone(now_ns);
         }
-        self.streams = match (left - 1, has_failed || !is_made) {
-            (0, true) => Streams::Due(now_ns.saturating_add(STREAMS_RETRY_NS)),
-            (0, false) => {
-                self.failures.works();
-                Streams::Made
-            }
-            (left, failed) => Streams::Asked(left, failed),
-        };
-        if self.streams == Streams::Made
-            && std::mem::replace(&mut self.have_existed, true)
-            && let Some(owner) = &mut self.owner
-        {
-            // It may be that of snapshots that was gone.
-            owner.rewrite_snapshot();
+        let Some(owner) = &mut self.owner else { return };
+        if epoch != owner.figures(now_ns).epoch {
+            return;
+        }
+        if is_gone || is_look {
+            // After any other answer to a look, pages are tried.
+            owner.hold_snapshot(is_gone);
+        }
+        if !is_look && !matches!(answer, Answer::Stored { .. }) {
+            self.streams.not_stored(now_ns);
         }
     }
 
@@ -275,16 +230,21 @@ impl Outgoing {
                     let config = OwnerConfig {
                         origin: self.origin,
                         relays: self.relays,
+                        path: self.path,
                         ..OwnerConfig::of(epoch)
                     };
-                    self.owner = Some(match stream {
+                    let mut owner = match stream {
                         Stream::Own(market) => {
                             let (own, journal) = (own(market), market.journal.lock());
                             Owner::new(config, &Relay::new(&journal, &own), now_ns)
                         }
                         Stream::Relay(relay) => Owner::new(config, &relay.stream(), now_ns),
                         Stream::Topics(topics) => Owner::new(config, &topics.relay(), now_ns),
-                    });
+                    };
+                    // Until it is known that their stream exists.
+                    owner.hold_snapshot(true);
+                    self.streams.reign_begins(now_ns);
+                    self.owner = Some(owner);
                 }
                 LeaseEvent::Lost => {
                     warn!(source = %self.source(), "this hub does not own the source any more");
@@ -447,7 +407,9 @@ impl Outgoing {
                 self.lease.read(number, entry, now_ns);
             }
             (Request::LeaseWrite(number) | Request::LeaseRead(number), answer) => {
-                self.look_for_stream(&answer, now_ns);
+                if matches!(answer, Answer::NoStream) {
+                    self.streams.one_is_gone(now_ns);
+                }
                 self.lease.failed(number, now_ns);
             }
             (request, answer) => self.frame_answered(&request, &answer, now_ns),
@@ -455,7 +417,7 @@ impl Outgoing {
     }
 
     fn frame_answered(&mut self, request: &Request, answer: &Answer, now_ns: u64) {
-        self.look_for_stream(answer, now_ns);
+        self.note_streams(request, answer, now_ns);
         let Some(owner) = &mut self.owner else { return };
         let epoch = owner.figures(now_ns).epoch;
         let source = self.subjects.source();
@@ -501,13 +463,6 @@ impl Outgoing {
         }
     }
 
-    /// Makes the streams again if one is gone.
-    fn look_for_stream(&mut self, answer: &Answer, now_ns: u64) {
-        if matches!(answer, Answer::NoStream) && self.streams == Streams::Made {
-            self.streams = Streams::Due(now_ns.saturating_add(STREAMS_RETRY_NS));
-        }
-    }
-
     pub(super) fn connected(&mut self, now_ns: u64) {
         if let Some(owner) = &mut self.owner {
             owner.connected(now_ns);
@@ -538,15 +493,12 @@ impl Outgoing {
 
     /// Returns when [`Outgoing::turn`] must be called even if the journal has nothing new.
     pub(super) fn deadline_ns(&self) -> u64 {
-        let streams_ns = match self.streams {
-            Streams::Due(at_ns) => at_ns,
-            Streams::Asked(..) | Streams::Made => u64::MAX,
-        };
-        if !self.have_existed {
+        let streams_ns = self.streams.deadline_ns();
+        if !self.streams.have_existed() {
             return streams_ns;
         }
         let owner_ns = self.owner.as_ref().map_or(u64::MAX, |owner| {
-            owner.deadline_ns().min(self.next_count_ns)
+            owner.deadline_ns().min(self.streams.look_ns())
         });
         self.lease.deadline_ns().min(owner_ns).min(streams_ns)
     }
@@ -587,17 +539,3 @@ fn origin(hub: &str) -> u16 {
         hash.wrapping_mul(33).wrapping_add(byte.into())
     })
 }
-
-/// Returns why a stream was not made, in words for the log.
-fn why_not_made(answer: &Answer) -> String {
-    match answer {
-        Answer::Failed(reason) if reason == UNAVAILABLE => {
-            "the NATS servers have no JetStream; enable it".to_owned()
-        }
-        Answer::Failed(reason) => reason.clone(),
-        _ => "no answer; may this hub's NATS user publish to $JS.API?".to_owned(),
-    }
-}
-
-/// What the client says if no server answers for JetStream.
-const UNAVAILABLE: &str = "jetstream unavailable";

@@ -2,14 +2,15 @@
 //!
 //! Each relay has a thread with a link of its own. It reads the hub's journal, and is the owner of
 //! a source of the other site's cluster. A source that has passed a relay says so in each frame: a
-//! relay leaves it alone unless it is told otherwise, and after seven relays in any case. So two
-//! sites that relay to each other cannot send a value in circles.
+//! relay leaves it alone unless it is told otherwise, and after seven relays in any case. The head
+//! of its snapshot names the clusters that it has come through: no relay sends it back to one of
+//! them, under any name. So sites that relay to each other cannot send a value in circles.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tidewire_cluster::{FrameFlags, Times};
+use tidewire_cluster::{EdgeFigures, FrameFlags, Path, Times};
 use tidewire_feed::server::Pattern;
 use tidewire_lane::unix_ns;
 use tidewire_nats::{Event, Inbox, Link, LinkThread, Settings};
@@ -57,6 +58,85 @@ pub struct RelayConfig {
     pub replicas: usize,
 }
 
+/// The way that a source has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Way {
+    relays: u8,
+    /// The clusters on it; `None` if that is not known yet.
+    path: Option<Path>,
+    /// Whether this hub's own is one of them.
+    is_echo: bool,
+}
+
+impl Way {
+    fn of(figures: &EdgeFigures) -> Self {
+        Self {
+            relays: figures.relays,
+            // Not relayed: its owner is in this cluster.
+            path: match figures.relays {
+                0 => Some(Path::default()),
+                _ => figures.path,
+            },
+            is_echo: figures.is_echo,
+        }
+    }
+
+    /// Returns the way behind a relay from the cluster `home` to the cluster `there`.
+    fn next(&self, again: bool, home: &ClusterName, there: &str) -> Result<Way, Refusal> {
+        if self.relays > 0 && !again {
+            return Err(Refusal::Relayed);
+        }
+        if self.relays >= FrameFlags::RELAYS_MAX {
+            return Err(Refusal::TooFar);
+        }
+        let path = self.path.unwrap_or_default();
+        if self.is_echo || path.contains(there) {
+            return Err(Refusal::Circle);
+        }
+        if path.clusters().len() < usize::from(self.relays) {
+            return Err(Refusal::UnknownWay);
+        }
+        let path = path.with(home.to_text()).ok_or(Refusal::TooFar)?;
+        Ok(Way {
+            relays: self.relays + 1,
+            path: Some(path),
+            is_echo: false,
+        })
+    }
+}
+
+impl Default for Way {
+    fn default() -> Self {
+        Self {
+            relays: 0,
+            path: Some(Path::default()),
+            is_echo: false,
+        }
+    }
+}
+
+/// Why a source is not relayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    Relayed,
+    TooFar,
+    Circle,
+    UnknownWay,
+}
+
+impl Refusal {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Relayed => "it was relayed before, and is not relayed again without again = true",
+            Self::TooFar => "it has passed 7 relays",
+            Self::Circle => "it has come through that cluster, or through this one before",
+            Self::UnknownWay => {
+                "a relay before this one does not say which clusters it has come through; update it"
+            }
+        }
+    }
+}
+
 /// The thread of a relay. Dropping it ends the relay in order.
 #[derive(Debug)]
 pub(super) struct RelayThread {
@@ -89,6 +169,8 @@ struct Work {
     config: RelayConfig,
     /// The hub's place in the other site's cluster, as far as a relay has one.
     place: ClusterConfig,
+    /// The hub's own cluster.
+    home: ClusterName,
     number: usize,
     is_own: bool,
     link: Link,
@@ -97,9 +179,9 @@ struct Work {
     requests: Requests,
     outgoing: Option<Outgoing>,
     conflation: Conflation,
-    /// Relays that the source has passed, this one included.
-    relays: u8,
-    is_refused: bool,
+    /// The way of the source at the other site.
+    way: Way,
+    refusal: Option<Refusal>,
     is_linked: bool,
     is_subscribed: bool,
     link_log: LinkLog,
@@ -134,14 +216,15 @@ impl Work {
             is_own: config.source.as_ref() == Some(&relay.source),
             config: relay,
             place,
+            home: config.name.clone(),
             number,
             link,
             inbox,
             begin: now,
             requests: Requests::default(),
             outgoing: None,
-            relays: 0,
-            is_refused: false,
+            way: Way::default(),
+            refusal: None,
             is_linked: false,
             is_subscribed: false,
             link_log: LinkLog::default(),
@@ -228,33 +311,57 @@ impl Work {
 
     /// Returns whose symbols are relayed; `None` while the source is unknown, or may not be.
     fn whose(&mut self) -> Option<Whose> {
-        let (whose, relays) = match self.is_own {
-            true => (Whose::Own, 0),
+        let (whose, way) = match self.is_own {
+            true => (Whose::Own, Way::default()),
             false => {
-                let received = self.market.cluster.received(self.config.source.as_str())?;
-                (Whose::Of(received.0), received.1)
+                let received = self.market.cluster.received(self.config.source.as_str());
+                let (number, figures) = received?;
+                (Whose::Of(number), Way::of(&figures))
             }
         };
-        let is_refused = relays > 0 && !self.config.again || relays >= FrameFlags::RELAYS_MAX;
-        if is_refused && !self.is_refused {
-            let source = self.config.source.as_str();
-            let text = "a source that was relayed already is not relayed again";
-            warn!(source, relays, "{text}");
-        }
-        self.is_refused = is_refused;
-        if self.relays != relays + 1 {
+        let next = self.next_way(&way);
+        self.note_refusal(next.err(), &way);
+        let next = next.ok()??;
+        if self.way != next {
             // Another owner, at another distance.
             self.give_up();
-            self.relays = (relays + 1).min(FrameFlags::RELAYS_MAX);
+            self.way = next;
         }
-        (!is_refused).then_some(whose)
+        Some(whose)
+    }
+
+    /// Returns the way of the source at the other site; `None` while it is unknown.
+    fn next_way(&self, way: &Way) -> Result<Option<Way>, Refusal> {
+        let is_asked = way.path.is_some() || way.relays > 0 && !self.config.again;
+        if !is_asked {
+            // A new reign of the source, of which nothing has been applied yet.
+            let is_same = self.way.relays == way.relays + 1 && self.outgoing.is_some();
+            return Ok(is_same.then_some(self.way));
+        }
+        let (again, there) = (self.config.again, self.config.cluster.as_str());
+        way.next(again, &self.home, there).map(Some)
+    }
+
+    /// Says once why a source is not relayed.
+    fn note_refusal(&mut self, refusal: Option<Refusal>, way: &Way) {
+        if refusal == self.refusal {
+            return;
+        }
+        self.refusal = refusal;
+        let Some(refusal) = refusal else { return };
+        let (source, cluster) = (self.config.source.as_str(), self.config.cluster.as_str());
+        let (relays, path) = (way.relays, way.path.unwrap_or_default());
+        let reason = refusal.reason();
+        warn!(source, cluster, relays, %path, "a source is not relayed: {reason}");
     }
 
     fn begin(&mut self, now_ns: u64) {
         let session = self.conflation.stream().session();
         let name = &self.config.name;
         let subjects = Subjects::new(&self.place.name, name.as_str());
-        let outgoing = Outgoing::new(&self.place, subjects, session, now_ns).relayed(self.relays);
+        let path = self.way.path.unwrap_or_default();
+        let outgoing = Outgoing::new(&self.place, subjects, session, now_ns);
+        let outgoing = outgoing.relayed(self.way.relays, path);
         if !std::mem::replace(&mut self.is_subscribed, true) {
             outgoing.subscribe(&self.link);
         }
@@ -323,7 +430,7 @@ impl Work {
                 cluster: self.config.cluster.to_string(),
                 name: self.config.name.to_string(),
                 is_linked: self.is_linked,
-                is_refused: self.is_refused,
+                is_refused: self.refusal.is_some(),
                 hz: self.config.hz,
                 symbols: self.conflation.symbols() as u64,
                 messages_in: self.conflation.messages_in,
@@ -332,5 +439,57 @@ impl Work {
                 own: own.unwrap_or_default(),
             },
         );
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use tidewire_feed::wire::ClusterText;
+
+    fn way(clusters: &[&str]) -> Way {
+        let path = clusters.iter().fold(Path::default(), |path, cluster| {
+            path.with(ClusterText::new(cluster).unwrap()).unwrap()
+        });
+        Way {
+            relays: clusters.len() as u8,
+            path: Some(path),
+            is_echo: false,
+        }
+    }
+
+    fn next(way: &Way, again: bool, there: &str) -> Result<Way, Refusal> {
+        way.next(again, &"paris".parse().unwrap(), there)
+    }
+
+    /// With `again`, a relay sent a source back to the cluster of its owner and took it there.
+    #[test]
+    fn a_source_is_not_relayed_to_a_cluster_that_it_has_come_through() {
+        let own = Way::default();
+        assert_eq!(next(&own, false, "london"), Ok(way(&["paris"])));
+        let relayed = way(&["newyork", "london"]);
+        assert_eq!(next(&relayed, false, "tokyo"), Err(Refusal::Relayed));
+        let further = way(&["newyork", "london", "paris"]);
+        assert_eq!(next(&relayed, true, "tokyo"), Ok(further));
+        for there in ["newyork", "london"] {
+            assert_eq!(next(&relayed, true, there), Err(Refusal::Circle));
+        }
+        let echo = Way {
+            is_echo: true,
+            ..relayed
+        };
+        assert_eq!(next(&echo, true, "tokyo"), Err(Refusal::Circle));
+        let longest = way(&["a", "b", "c", "d", "e", "f", "g"]);
+        assert_eq!(next(&longest, true, "tokyo"), Err(Refusal::TooFar));
+    }
+
+    /// A relay of an earlier version does not say through which clusters the values have come.
+    #[test]
+    fn a_source_whose_way_is_not_known_in_full_is_not_relayed_again() {
+        let relayed = Way {
+            relays: 2,
+            ..way(&["newyork"])
+        };
+        assert_eq!(next(&relayed, true, "tokyo"), Err(Refusal::UnknownWay));
     }
 }

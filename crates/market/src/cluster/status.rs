@@ -42,7 +42,8 @@ pub struct Relay {
     pub name: String,
     /// Whether a NATS server has accepted the relay's login and answers.
     pub is_linked: bool,
-    /// Whether the source was relayed before, and may not be again.
+    /// Whether the source may not be relayed there: it was relayed before, or has come through that
+    /// cluster.
     pub is_refused: bool,
     /// Newest values a second and symbol.
     pub hz: u32,
@@ -103,12 +104,21 @@ impl ClusterStatus {
         shown
     }
 
-    /// Returns the number of a received source and the relays that it has passed; `None` before its
-    /// first frame.
-    pub(super) fn received(&self, name: &str) -> Option<(u32, u8)> {
+    /// Returns the number of a received source and what is known of it; `None` before its first
+    /// frame.
+    pub(super) fn received(&self, name: &str) -> Option<(u32, EdgeFigures)> {
         let shown = self.shown.lock();
         let found = shown.remote.iter().find(|source| source.source == name)?;
-        (found.figures.epoch > 0).then_some((found.number, found.figures.relays))
+        (found.figures.epoch > 0).then_some((found.number, found.figures))
+    }
+
+    /// Notes at once what is known of a received source.
+    pub(super) fn note_received(&self, name: &str, figures: EdgeFigures) {
+        let mut shown = self.shown.lock();
+        let mut sources = shown.remote.iter_mut();
+        if let Some(found) = sources.find(|source| source.source == name) {
+            found.figures = figures;
+        }
     }
 
     pub(super) fn set_relay(&self, number: usize, relay: Relay) {
@@ -186,6 +196,8 @@ impl fmt::Display for Incoming {
         let EdgeFigures {
             epoch,
             relays,
+            path,
+            is_echo,
             sequence,
             lag,
             kept,
@@ -206,11 +218,13 @@ impl fmt::Display for Incoming {
             "name={},heard={},current={},epoch={epoch},relays={relays},\
              sequence={sequence},lag={lag},kept={kept},frames={frames},duplicates={duplicates},deposed={deposed},corrupt={corrupt},\
              fetches={fetches},gaps={gaps},lost={lost},joins={joins},symbols={symbols},\
-             snapshot_age_ms={}",
+             snapshot_age_ms={},path={},echo={}",
             self.source,
             u8::from(self.is_heard),
             u8::from(self.is_current),
             age_ms(*snapshot_taken_ms),
+            path.unwrap_or_default(),
+            u8::from(*is_echo),
         )
     }
 }

@@ -330,7 +330,11 @@ impl Remote {
 impl Hub {
     fn new(config: &ClusterConfig, source: &str, name: &str, now_ns: u64) -> Self {
         Self {
-            follower: Follower::new(Subjects::of_topics(&config.name, source), now_ns),
+            follower: Follower::new(
+                &config.name,
+                Subjects::of_topics(&config.name, source),
+                now_ns,
+            ),
             client: TopicClient::default(),
             shown: Arc::new(RemoteHub {
                 name: name.into(),
