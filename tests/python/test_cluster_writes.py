@@ -469,7 +469,8 @@ def test_an_edge_used_up_the_numbers_of_another_edge(servers, owner_of):  # noqa
     server = Requests(nats[0].port)
     _, ticket, _ = server.write(epoch, 1, 0, b"live:mode", b"one")
     # Another hub, with the session of the first one and the highest number of all.
-    server.send("tw.tests.write.@a.other", request(epoch, 2**64 - 1, 0, b"live:mode", b"two"))
+    other = request(epoch, 2**64 - 1, 0, b"live:mode", b"two")
+    server.send("tw.tests.write.@a.other", other, "_INBOX.other")
     assert server.write(epoch, 2, ticket, b"live:mode", b"three")[0] == 0
     assert get(owner, "live:mode") == b"three"
     assert figures(owner, "cluster_writes_taken")["repeated"] == "0"

@@ -84,8 +84,8 @@ impl<T> TakenWrites<T> {
         now_ns / 1_000_000 + 1
     }
 
-    /// Says what to do with a request of `edge`; `reign` is that of this hub at this moment, if it is the
-    /// owner. A request that is taken, or answered, is never taken again.
+    /// Says what to do with a request of `edge`; `reign` is that of this hub at this moment, if it
+    /// is the owner. A request that is taken, or answered, is never taken again.
     pub fn admit(
         &mut self,
         edge: &str,
