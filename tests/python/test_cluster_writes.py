@@ -485,7 +485,10 @@ def test_a_hub_that_had_just_started_hid_the_topic_that_a_client_wrote(
     write(owner, "live:mode", "auto")
     nats[0].kill()
     # The hub has no link yet: each name that it does not share itself may be another hub's.
-    edge = hub_of("b", nats, share=("live:own:*",))
+    folder = tmp_path / "data"
+    folder.mkdir()
+    files = ("--", "--dir", folder, "--appendonly", "yes")
+    edge = hub_of("b", nats, *files, share=("live:own:*",))
     for command in (("SET", "mx:Tank1.Setpoint", "77"), ("SET", "live:mode", "77"),
                     ("HSET", "live:mode", "field", "77"), ("MSET", "live:mode", "77"),
                     ("EVAL", "return redis.call('SET', KEYS[1], 'x')", 1, "live:mode"),
@@ -506,9 +509,19 @@ def test_a_hub_that_had_just_started_hid_the_topic_that_a_client_wrote(
     # A name that no other hub has becomes a key of this hub, but a tag is never one.
     eventually(lambda: figures(edge, "cluster_topics_received")["joined"] == "1", "all are heard")
     assert write(edge, "live:new", "x") is True
+    assert write(edge, "live:mode", "auto") is True
     for name in ("mx:Tank1.Nope", "mx:Nope"):
         assert refusal(edge, "SET", name, "1").startswith("no hub that is received has a tag")
         assert refusal(edge, "HSET", name, "f", "1").startswith("no hub that is received has a tag")
+    # A key that is loaded is this hub's, also without a link.
+    edge.kill()
+    nats[0].kill()
+    edge = hub_of("b", nats, *files, share=("live:own:*",))
+    with client(edge) as keys:
+        assert (keys.get("live:new"), keys.get("live:own:1")) == (b"x", b"x")
+        assert keys.append("live:new", "y") == 2 and keys.set("live:new", "z") is True
+        assert keys.delete("live:new") == 1
+    assert "NOLINK" in refusal(edge, "SET", "live:new", "x")
 
 
 def test_a_write_that_its_client_saw_as_unknown_was_counted_as_done(
