@@ -105,6 +105,8 @@ class NatsClient:
         login = {"user": user, "pass": password, "verbose": False, "pedantic": False}
         self.socket.sendall(b"CONNECT " + json.dumps(login).encode() + b"\r\n")
         self.errors = []
+        self.messages = []
+        self.subscriptions = 0
         self.settle()
 
     def settle(self):
@@ -114,11 +116,22 @@ class NatsClient:
             assert line, f"the server has closed the connection: {self.errors}"
             if line.startswith(b"-ERR"):
                 self.errors.append(line.decode().strip())
+            if line.startswith(b"MSG"):
+                self.messages.append((line, self.lines.read(int(line.split()[-1]) + 2)))
 
-    def publish(self, subject, payload):
+    def publish(self, subject, payload, reply=""):
         """Publishes, and returns what the server refuses."""
         self.errors = []
-        self.socket.sendall(f"PUB {subject} {len(payload)}\r\n".encode() + payload + b"\r\n")
+        head = f"PUB {subject} {reply} {len(payload)}\r\n".encode()
+        self.socket.sendall(head + payload + b"\r\n")
+        self.settle()
+        return self.errors
+
+    def subscribe(self, subject):
+        """Subscribes, and returns what the server refuses."""
+        self.errors = []
+        self.subscriptions += 1
+        self.socket.sendall(f"SUB {subject} {self.subscriptions}\r\n".encode())
         self.settle()
         return self.errors
 

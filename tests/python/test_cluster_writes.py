@@ -14,7 +14,7 @@ from test_cluster_topics import (  # noqa: F401
     client, fields, get, hub_of, servers, wait_for, wait_for_field,
 )
 from test_plant_tags import start_plant  # noqa: F401
-from write_requests import Requests
+from write_requests import Requests, request
 
 pytestmark = pytest.mark.skipif(not SERVER, reason="there is no nats-server")
 
@@ -375,7 +375,8 @@ def test_writes_of_many_clients_end_each_with_its_own_outcome(
 
 
 READS = '"$JS.API.STREAM.INFO.*", "$JS.API.STREAM.MSG.GET.*", "$JS.API.DIRECT.GET.*"'
-# Exactly the rights of docs/cluster.md.
+TOPICS = '"tw.tests.log.>", "tw.tests.live.>", "tw.tests.snap.>"'
+# Exactly the rights of docs/cluster.md. Also d takes writes.
 USERS = f"""
 accounts: {{ TESTS: {{ jetstream: enabled, users: [
   {{ user: "a", password: "secret-a", permissions: {{
@@ -385,12 +386,16 @@ accounts: {{ TESTS: {{ jetstream: enabled, users: [
       "$JS.API.STREAM.CREATE.TW_tests_SNAP_@a", "$JS.API.STREAM.UPDATE.TW_tests_SNAP_@a"
       "$JS.API.STREAM.CREATE.KV_TW_tests", "$JS.API.STREAM.UPDATE.KV_TW_tests"
       "tw.tests.audit.@a", "$JS.API.STREAM.CREATE.TW_tests_AUDIT", {READS}]
-    subscribe: ["tw.tests.>", "$KV.TW_tests.lease.@a", "_INBOX.>"]
+    subscribe: [{TOPICS}, "tw.tests.write.@a.*", "$KV.TW_tests.lease.@a", "_INBOX.>"]
     allow_responses: {{ max: 1, ttl: "2m" }} }} }}
   {{ user: "b", password: "secret-b", permissions: {{
-    publish: ["tw.tests.write.@a.b", {READS}], subscribe: ["tw.tests.>", "_INBOX.>"] }} }}
+    publish: ["tw.tests.write.@a.b", {READS}], subscribe: [{TOPICS}, "_INBOX.>"] }} }}
   {{ user: "c", password: "secret-c", permissions: {{
-    publish: [{READS}], subscribe: ["tw.tests.>", "_INBOX.>"] }} }}
+    publish: [{READS}], subscribe: [{TOPICS}, "_INBOX.>"] }} }}
+  {{ user: "d", password: "secret-d", permissions: {{
+    publish: ["tw.tests.write.@a.d", "tw.tests.audit.@d", {READS}]
+    subscribe: [{TOPICS}, "tw.tests.write.@d.*", "_INBOX.>"]
+    allow_responses: {{ max: 1, ttl: "2m" }} }} }}
   {{ user: "admin", password: "secret" }}
 ] }} }}
 """
@@ -427,6 +432,127 @@ def test_which_hub_may_write_is_a_right_of_nats(tmp_path, hub_of):  # noqa: F811
         eventually(lambda: figures(owner, "cluster_writes_taken")["audited"] == "1", "the audit")
     finally:
         server.kill()
+
+
+def test_a_hub_that_takes_writes_answered_those_that_were_for_another_hub(tmp_path):
+    config = tmp_path / "users.conf"
+    config.write_text(USERS)
+    server = NatsServer(tmp_path, *free_ports(1), options=["-c", config])
+    try:
+        taker = NatsClient(server.port, "d", "secret-d")
+        for subject in ("tw.tests.>", "tw.tests.write.>", "tw.tests.write.*.*",
+                        "tw.tests.write.@a.*", "tw.tests.write.@a.b", "tw.tests.*.@a.*",
+                        "*.tests.write.@a.b", ">"):
+            errors = taker.subscribe(subject)
+            assert any("Permissions Violation" in error for error in errors), subject
+        for subject in ("tw.tests.log.*.1", "tw.tests.write.@d.*"):
+            assert taker.subscribe(subject) == []
+        # It hears no request to another hub, and so has nothing that it might answer.
+        edge = NatsClient(server.port, "b", "secret-b")
+        assert edge.publish("tw.tests.write.@a.b", b"request", "_INBOX.b.1") == []
+        taker.settle()
+        assert taker.messages == []
+        errors = taker.publish("_INBOX.b.1", b"answer")
+        assert any("Permissions Violation" in error for error in errors)
+        edge.close()
+        taker.close()
+    finally:
+        server.kill()
+
+
+def test_an_edge_used_up_the_numbers_of_another_edge(servers, owner_of):  # noqa: F811
+    nats = servers()
+    owner = owner_of("a", nats)
+    write(owner, "live:mode", "auto")
+    epoch = int(eventually(lambda: (figures(owner, "cluster_topics") or {}).get("epoch", "0") != "0"
+                           and figures(owner, "cluster_topics")["epoch"], "a reign"))
+    server = Requests(nats[0].port)
+    _, ticket, _ = server.write(epoch, 1, 0, b"live:mode", b"one")
+    # Another hub, with the session of the first one and the highest number of all.
+    other = request(epoch, 2**64 - 1, 0, b"live:mode", b"two")
+    server.send("tw.tests.write.@a.other", other, "_INBOX.other")
+    assert server.write(epoch, 2, ticket, b"live:mode", b"three")[0] == 0
+    assert get(owner, "live:mode") == b"three"
+    assert figures(owner, "cluster_writes_taken")["repeated"] == "0"
+    server.close()
+
+
+def test_a_hub_that_had_just_started_hid_the_topic_that_a_client_wrote(
+    servers, hub_of, owner_of, tmp_path  # noqa: F811
+):
+    nats = servers()
+    owner = owner_of("a", nats)
+    write(owner, "live:mode", "auto")
+    nats[0].kill()
+    # The hub has no link yet: each name that it does not share itself may be another hub's.
+    folder = tmp_path / "data"
+    folder.mkdir()
+    files = ("--", "--dir", folder, "--appendonly", "yes")
+    edge = hub_of("b", nats, *files, share=("live:own:*",))
+    for command in (("SET", "mx:Tank1.Setpoint", "77"), ("SET", "live:mode", "77"),
+                    ("HSET", "live:mode", "field", "77"), ("MSET", "live:mode", "77"),
+                    ("EVAL", "return redis.call('SET', KEYS[1], 'x')", 1, "live:mode"),
+                    ("SETEX", "mx:Tank1.Setpoint", "100", "77")):
+        text = refusal(edge, *command)
+        assert "NOLINK" in text and "nothing was written" in text, (command, text)
+    with client(edge) as keys:
+        assert keys.exists("mx:Tank1.Setpoint", "live:mode") == 0
+        # Its own names, and other keys, go on.
+        assert keys.set("live:own:1", "x") and keys.set("mode", "x")
+    nats[0].start()
+    wait_for_field(edge, "mx:Tank1.Setpoint", b"hub", b"a")
+    wait_for(edge, "live:mode", b"auto")
+    eventually(lambda: _written(edge, "mx:Tank1.Setpoint", "21.5"), "a write of a tag")
+    wait_for(owner, "mx:Tank1.Setpoint", b"21.5")
+    eventually(lambda: _written(edge, "live:mode", "manual"), "a write of a key")
+    assert get(owner, "live:mode") == b"manual"
+    # A name that no other hub has becomes a key of this hub, but a tag is never one.
+    eventually(lambda: figures(edge, "cluster_topics_received")["joined"] == "1", "all are heard")
+    assert write(edge, "live:new", "x") is True
+    assert write(edge, "live:mode", "auto") is True
+    for name in ("mx:Tank1.Nope", "mx:Nope"):
+        assert refusal(edge, "SET", name, "1").startswith("no hub that is received has a tag")
+        assert refusal(edge, "HSET", name, "f", "1").startswith("no hub that is received has a tag")
+    # A key that is loaded is this hub's, also without a link.
+    edge.kill()
+    nats[0].kill()
+    edge = hub_of("b", nats, *files, share=("live:own:*",))
+    with client(edge) as keys:
+        assert (keys.get("live:new"), keys.get("live:own:1")) == (b"x", b"x")
+        assert keys.append("live:new", "y") == 2 and keys.set("live:new", "z") is True
+        assert keys.delete("live:new") == 1
+    assert "NOLINK" in refusal(edge, "SET", "live:new", "x")
+
+
+def test_a_write_that_its_client_saw_as_unknown_was_counted_as_done(
+    servers, hub_of, owner_of  # noqa: F811
+):
+    nats = servers()
+    owner = owner_of("a", nats)
+    write(owner, "live:mode", "auto")
+    edge = hub_of("b", nats, share=())
+    wait_for(edge, "live:mode", b"auto")
+    assert write(edge, "live:mode", "one") is True
+    for number, how in enumerate(("TIMEOUT", "ERROR"), 1):
+        pause(owner)
+        with client(edge) as remote:
+            identity = remote.client_id()
+
+            def work(remote=remote):
+                try:
+                    return remote.set("live:mode", "two")
+                except redis.ResponseError as error:
+                    return str(error)
+
+            result = in_background(work)
+            eventually(lambda: figures(edge, "cluster_writes")["waiting"] == "1", "a write")
+            with client(edge) as other:
+                assert other.execute_command("CLIENT", "UNBLOCK", identity, how) == 1
+            assert result().startswith(("UNKNOWN the client was unblocked", "UNBLOCKED"))
+        go_on(owner)
+        eventually(lambda: figures(edge, "cluster_writes")["waiting"] == "0", "its end")
+        found = figures(edge, "cluster_writes")
+        assert (found["done"], found["unknown"]) == ("1", str(number))
 
 
 def test_what_is_no_request_is_counted_and_a_repeated_one_takes_no_effect(

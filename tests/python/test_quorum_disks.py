@@ -153,7 +153,8 @@ authorization {
         "$JS.API.STREAM.CREATE.TW_tests_KEYSNAP_main"
         "$JS.API.STREAM.PURGE.TW_tests_KEYSNAP_main"
         "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.MSG.GET.*", "$JS.API.DIRECT.GET.*"]
-      subscribe: ["tw.tests.>", "_INBOX.>"]
+      subscribe: ["tw.tests.log.>", "tw.tests.live.>", "tw.tests.snap.>"
+        "tw.tests.keysmark.main", "_INBOX.>"]
     } }
   ]
   default_permissions: { publish: ">", subscribe: ">" }

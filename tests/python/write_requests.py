@@ -41,9 +41,9 @@ class Requests:
         self.socket.sendall(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
                             b"SUB _INBOX.tests 1\r\n")
 
-    def send(self, subject, payload):
-        """Sends a request. If an answer comes, it is the next one that `write` reads."""
-        head = f"PUB {subject} _INBOX.tests {len(payload)}\r\n".encode()
+    def send(self, subject, payload, reply="_INBOX.tests"):
+        """Sends a request. If an answer comes here, it is the next one that `write` reads."""
+        head = f"PUB {subject} {reply} {len(payload)}\r\n".encode()
         self.socket.sendall(head + payload + b"\r\n")
 
     def send_write(self, *fields, **options):

@@ -132,8 +132,8 @@ pub fn fuzz_write_frame(data: &[u8]) {
 }
 
 fn take_write(taken: &mut TakenWrites<WriteId>, request: (WriteId, u64), now_ns: u64) {
-    if taken.admit(request, Some(1), now_ns) == Admission::Take {
-        let again = taken.admit(request, Some(1), now_ns);
+    if taken.admit("edge", request, Some(1), now_ns) == Admission::Take {
+        let again = taken.admit("edge", request, Some(1), now_ns);
         assert_eq!(again, Admission::Repeated);
         let number = taken.begin(request.0, now_ns);
         assert_eq!(taken.get(number), Some(&request.0));

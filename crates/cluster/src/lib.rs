@@ -44,8 +44,8 @@ pub use frame::{Frame, FrameError, FrameFlags, FrameHeader};
 pub use head::Head;
 pub use lease::{Entry, Lease, LeaseAction, LeaseConfig, LeaseEvent};
 pub use owner::{
-    Destination, FrameId, Owner, OwnerAction, OwnerConfig, OwnerFigures, OwnerState, Publication,
-    Times,
+    Destination, FrameId, HEARTBEAT_INTERVAL_NS, Owner, OwnerAction, OwnerConfig, OwnerFigures,
+    OwnerState, Publication, Times,
 };
 pub use path::Path;
 pub use reader::{Reader, Records};

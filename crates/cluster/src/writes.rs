@@ -19,5 +19,5 @@ pub use frame::{
     TEXT_LENGTH_MAX, USER_LENGTH_MAX, VALUE_LENGTH_MAX, WRITE_HEADER_LENGTH, WriteAnswer,
     WriteFrameError, WriteId, WriteOutcome, WriteRequest, seal_write,
 };
-pub use taken::{Admission, SESSIONS_MAX, TAKEN_MAX, TakenWrites};
+pub use taken::{Admission, EDGES_MAX, SESSIONS_MAX, TAKEN_MAX, TakenWrites};
 pub use words::{decode_words, encode_words};

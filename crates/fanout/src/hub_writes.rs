@@ -77,6 +77,8 @@ pub struct HubWrites {
 struct Asked {
     writes: Vec<AskedWrite>,
     bytes: usize,
+    /// Clients that have stopped waiting, and were told that the end is unknown.
+    unblocked: Vec<MountWriter>,
 }
 
 /// Counters of writes since the start.
@@ -155,7 +157,37 @@ impl HubWrites {
 
     /// Returns the writes since the last call.
     pub fn take_asked(&self) -> Vec<AskedWrite> {
-        std::mem::take(&mut *self.asked.lock()).writes
+        let mut asked = self.asked.lock();
+        asked.bytes = 0;
+        std::mem::take(&mut asked.writes)
+    }
+
+    /// Notes that a client has stopped waiting for the end of its write.
+    pub fn note_unblocked(&self, writer: MountWriter) {
+        let mut asked = self.asked.lock();
+        // A client that has stopped waits for its next write, so each write is here at most once.
+        if asked.unblocked.len() < UNBLOCKED_MAX {
+            asked.unblocked.push(writer);
+        }
+    }
+
+    /// Returns whether the client of a write that has ended had stopped waiting; the answer is true
+    /// once.
+    pub fn take_unblocked(&self, writer: MountWriter) -> bool {
+        let mut asked = self.asked.lock();
+        let mut unblocked = asked.unblocked.iter();
+        let place = unblocked.position(|&unblocked| unblocked == writer);
+        place
+            .map(|place| asked.unblocked.swap_remove(place))
+            .is_some()
+    }
+
+    /// Forgets who has stopped waiting, unless writes wait to be taken: no other one is on its way.
+    pub fn forget_unblocked(&self) {
+        let mut asked = self.asked.lock();
+        if asked.writes.is_empty() {
+            asked.unblocked.clear();
+        }
     }
 
     /// Returns the ends since the last call.
@@ -189,6 +221,8 @@ const ASKED_MAX: usize = 4_096;
 const PUSHED_MAX: u64 = 1_024;
 /// Maximum bytes of their names and values.
 const ASKED_BYTES_MAX: usize = 32 << 20;
+/// Maximum clients that have stopped waiting: those of all writes on their way.
+const UNBLOCKED_MAX: usize = 2 * ASKED_MAX;
 
 #[cfg(test)]
 mod tests {
@@ -208,6 +242,27 @@ mod tests {
             user: b"default".as_slice().into(),
             address: "127.0.0.1:1".into(),
         }
+    }
+
+    #[test]
+    fn a_client_that_stopped_waiting_is_known_until_its_write_has_ended() {
+        let writes = HubWrites::default();
+        let [one, two] = [1, 2].map(|client| MountWriter {
+            lane: 0,
+            client,
+            token: 1,
+        });
+        writes.note_unblocked(one);
+        assert!(!writes.take_unblocked(two));
+        assert!(writes.take_unblocked(one) && !writes.take_unblocked(one));
+        writes.note_unblocked(two);
+        assert!(writes.ask(write(1)));
+        writes.forget_unblocked();
+        writes.take_asked();
+        assert!(writes.take_unblocked(two), "its write was not taken yet");
+        writes.note_unblocked(two);
+        writes.forget_unblocked();
+        assert!(!writes.take_unblocked(two));
     }
 
     #[test]

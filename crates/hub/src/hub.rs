@@ -168,11 +168,15 @@ impl Hub {
             let sender = MailSender::new(mailboxes.clone());
             Arc::new(Plant::new(options, post.clone(), sender))
         });
-        let remote = config.market.cluster.as_ref().map(|_| {
+        let remote = config.market.cluster.as_ref().map(|cluster| {
             let own = plant.clone().map(|plant| plant as Arc<dyn Mount>);
             let prefixes = config.redis.live_prefixes.iter();
             let prefixes = prefixes.map(|prefix| (prefix.clone(), None));
-            RemoteBoard::new(prefixes.chain([(PLANT_PREFIX.to_vec(), own)]).collect())
+            let board = RemoteBoard::new(prefixes.chain([(PLANT_PREFIX.to_vec(), own)]).collect());
+            if !cluster.receive_hubs.is_empty() {
+                board.reserve(&cluster.share);
+            }
+            board
         });
         // Before the others: a topic of another hub is seen where it claims its name.
         let mut mounts: Vec<Arc<dyn Mount>> = remote.iter().flat_map(RemoteBoard::mounts).collect();

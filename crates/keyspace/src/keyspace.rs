@@ -512,6 +512,19 @@ impl Keyspace {
             .map(|mount| &**mount)
     }
 
+    /// Returns the mount that lets no key be made under a name, if any.
+    #[inline]
+    pub(crate) fn mount_that_reserves(&self, database: usize, key: &[u8]) -> Option<&dyn Mount> {
+        let first = *key.first()?;
+        if self.first_bytes[usize::from(first)] & MOUNTED == 0 || database != 0 {
+            return None;
+        }
+        self.mounts
+            .iter()
+            .find(|mount| key.starts_with(mount.prefix()) && mount.is_reserved(key))
+            .map(|mount| &**mount)
+    }
+
     /// Returns the maximum number of fields and bytes of a packed hash.
     pub(crate) fn hash_limits(&self) -> (usize, usize) {
         (

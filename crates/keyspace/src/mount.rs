@@ -24,6 +24,13 @@ pub trait Mount: Send + Sync + fmt::Debug {
         true
     }
 
+    /// Returns whether no key may be made under a name with its prefix that it does not claim: the
+    /// name may be a topic that is not known yet. A key that is there stays a key.
+    /// [`Mount::write_error`] is the error then. It is called under the lock of the name's shard.
+    fn is_reserved(&self, _key: &[u8]) -> bool {
+        false
+    }
+
     /// Appends what subscribers of a topic get, if its changes are published like those of a live
     /// key; returns false otherwise.
     fn publish(&self, _key: &[u8], _out: &mut Vec<u8>) -> bool {

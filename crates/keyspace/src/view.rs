@@ -550,12 +550,19 @@ impl<'c, 'k> View<'c, 'k> {
         is_new
     }
 
-    /// Returns the mount's error, if the key belongs to one.
+    /// Returns the mount's error, if the key belongs to one, or is none and must not become one.
     #[inline]
     pub(crate) fn check_writable(&self, key: &[u8]) -> Result {
-        match self.keyspace.mount_of(self.database, key) {
-            Some(mount) => Err(mounted(mount, key)),
-            None => Ok(()),
+        let keyspace = self.keyspace;
+        if let Some(mount) = keyspace.mount_of(self.database, key) {
+            return Err(mounted(mount, key));
+        }
+        match keyspace.mount_that_reserves(self.database, key) {
+            // What a master or a log says is done.
+            Some(mount) if !self.locked.keeps_due && self.value(self.key(key)).is_none() => {
+                Err(mounted(mount, key))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 use tidewire_cluster::writes::{NAME_LENGTH_MAX, VALUE_LENGTH_MAX};
 use tidewire_fanout::{AskedWrite, GONE, HubWrites, SharedKeys, TagView, WriteAction};
-use tidewire_keyspace::{Bare, Mount, MountChange, MountPush, MountWrite, Pushed};
+use tidewire_keyspace::{Bare, Mount, MountChange, MountPush, MountWrite, Pushed, glob};
 use tidewire_resp::Writer;
 
 /// A hub whose topics are received.
@@ -56,6 +56,10 @@ pub struct RemoteBoard {
     writes: OnceLock<Arc<HubWrites>>,
     versions: AtomicU64,
     lines: Mutex<Vec<(String, String)>>,
+    /// Patterns of the names that this hub shares itself; unset if no name is reserved.
+    shared: OnceLock<Vec<Vec<u8>>>,
+    /// Whether the topics of the hubs that are heard have come once.
+    is_joined: AtomicBool,
 }
 
 /// A prefix of names, and the mount that this hub has under it.
@@ -68,6 +72,8 @@ struct Shelf {
     places: RwLock<Places>,
     /// The mount that has this prefix at this hub: its topics come before those of other hubs.
     own: Option<Arc<dyn Mount>>,
+    /// Whether the prefix is that of plant tags, and this hub has no plant.
+    is_of_tags: bool,
 }
 
 #[derive(Debug, Default)]
@@ -90,6 +96,7 @@ impl RemoteBoard {
     pub fn new(prefixes: Vec<SharedPrefix>) -> Arc<Self> {
         let shelf = |(prefix, own): SharedPrefix| {
             Arc::new(Shelf {
+                is_of_tags: prefix == TAG_PREFIX && own.is_none(),
                 prefix: prefix.into(),
                 places: RwLock::default(),
                 own,
@@ -105,7 +112,27 @@ impl RemoteBoard {
             writes: OnceLock::new(),
             versions: AtomicU64::new(0),
             lines: Mutex::default(),
+            shared: OnceLock::new(),
+            is_joined: AtomicBool::new(false),
         })
+    }
+
+    /// Reserves names for topics of other hubs. A plant tag is never a key of a hub without a
+    /// plant. Another name becomes no key until [`RemoteBoard::set_joined`], unless it matches
+    /// one of the patterns that this hub shares itself.
+    pub fn reserve(&self, shared: &[String]) {
+        let shared = shared.iter().map(|pattern| pattern.as_bytes().to_vec());
+        let _ = self.shared.set(shared.collect());
+    }
+
+    /// The topics of the hubs that are heard have come.
+    pub fn set_joined(&self) {
+        self.is_joined.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the topics of the hubs that are heard have come once since the start.
+    pub fn is_joined(&self) -> bool {
+        self.is_joined.load(Ordering::Acquire)
     }
 
     /// Sets the keys of this hub: while they are loaded, or those of a master, the board is closed.
@@ -222,6 +249,16 @@ impl Mount for RemoteMount {
 
     fn claims(&self, key: &[u8]) -> bool {
         self.find(key).is_some()
+    }
+
+    fn is_reserved(&self, key: &[u8]) -> bool {
+        let board = &self.board;
+        let Some(shared) = board.shared.get() else {
+            return false;
+        };
+        let is_shared = || shared.iter().any(|pattern| glob::matches(pattern, key));
+        let is_reserved = self.shelf.is_of_tags || !board.is_joined() && !is_shared();
+        is_reserved && board.is_open()
     }
 
     fn publish(&self, key: &[u8], out: &mut Vec<u8>) -> bool {
@@ -371,12 +408,15 @@ impl Mount for RemoteMount {
     }
 
     fn write_error(&self, key: &[u8]) -> Cow<'static, str> {
-        let place = self.find(key);
-        let hub = place.as_ref().map_or("?", |place| &*place.topic.hub.name);
-        match place
-            .as_ref()
-            .is_some_and(|place| place.topic.tag.is_some())
-        {
+        let Some(place) = self.find(key) else {
+            return match self.board.is_joined() {
+                true => NO_TAG,
+                false => NOT_JOINED,
+            }
+            .into();
+        };
+        let hub = &*place.topic.hub.name;
+        match place.topic.tag.is_some() {
             true => format!(
                 "READONLY this tag belongs to hub '{hub}': a plain SET writes it, without options, \
                  outside of MULTI and scripts"
@@ -391,6 +431,12 @@ impl Mount for RemoteMount {
     }
 }
 
+/// What the names of plant tags begin with.
+const TAG_PREFIX: &[u8] = b"mx:";
+const NOT_JOINED: &str = "NOLINK the topics of the other hubs are not known yet, and the name may be \
+                          one of them: nothing was written";
+const NO_TAG: &str = "ERR no hub that is received has a tag of this name, and a hub without a plant \
+                      keeps no keys under mx: (nothing was written)";
 const TOO_LONG: &str =
     "ERR a value or command for another hub has at most 524288 bytes: nothing was written";
 const _: () = assert!(VALUE_LENGTH_MAX == 524_288);
@@ -492,6 +538,38 @@ mod tests {
         assert!(mount.claims(b"live:1"));
         open.0.store(false, Ordering::Relaxed);
         assert!(!mount.claims(b"live:1") && names(&*mount).is_empty());
+    }
+
+    /// A hub that had just started made a key of its own under the name of another hub's topic. The
+    /// key hid the topic from then on.
+    #[test]
+    fn a_hub_that_had_not_joined_made_keys_of_the_names_of_topics() {
+        let board = RemoteBoard::new(vec![(b"live:".to_vec(), None), (b"mx:".to_vec(), None)]);
+        let open = open();
+        let keys: Arc<dyn SharedKeys> = open.clone();
+        board.join(Arc::downgrade(&keys), Arc::default());
+        let [live, tags] = [0, 1].map(|at| board.mounts().nth(at).unwrap());
+        assert!(
+            !live.is_reserved(b"live:a"),
+            "it receives no topics of other hubs"
+        );
+        board.reserve(&["live:own:*".to_owned()]);
+        assert!(live.is_reserved(b"live:a") && tags.is_reserved(b"mx:Tank1.Level"));
+        assert!(live.write_error(b"live:a").starts_with("NOLINK "));
+        assert!(tags.write_error(b"mx:Tank1.Level").starts_with("NOLINK "));
+        assert!(!live.is_reserved(b"live:own:a"), "this hub shares it");
+        open.0.store(false, Ordering::Relaxed);
+        assert!(
+            !live.is_reserved(b"live:a"),
+            "what is loaded or a master's is stored"
+        );
+        open.0.store(true, Ordering::Relaxed);
+        board.set_joined();
+        assert!(!live.is_reserved(b"live:a") && tags.is_reserved(b"mx:Tank1.Level"));
+        assert!(
+            tags.write_error(b"mx:Tank1.Level")
+                .starts_with("ERR no hub")
+        );
     }
 
     #[test]

@@ -6,9 +6,11 @@ use super::frame::WriteId;
 
 /// Maximum requests of an owner that have not ended.
 pub const TAKEN_MAX: usize = 4_096;
-/// Processes of edges whose last number is kept. Beyond them the one that was silent for the
-/// longest is forgotten.
-pub const SESSIONS_MAX: usize = 4_096;
+/// Edges whose sessions are kept. Beyond them the one that was silent for the longest is forgotten.
+pub const EDGES_MAX: usize = 1_024;
+/// Processes of one edge whose last number is kept. Beyond them the one of the same edge that was
+/// silent for the longest is forgotten: an edge makes no other one be forgotten.
+pub const SESSIONS_MAX: usize = 16;
 /// How long a ticket is good for: a request takes effect at most so long after the answer that gave
 /// it the ticket, wherever it was meanwhile.
 const TICKET_MS: u64 = 5_000;
@@ -18,7 +20,7 @@ const TICKET_MS: u64 = 5_000;
 pub struct TakenWrites<T> {
     /// The reign in which the sessions have sent.
     epoch: u64,
-    sessions: HashMap<u64, Session>,
+    edges: HashMap<Box<str>, Edge>,
     requests: u64,
     last: u64,
     /// By number, and so by the time of their end.
@@ -26,8 +28,19 @@ pub struct TakenWrites<T> {
     timeout_ns: u64,
 }
 
+/// What an edge has sent. NATS's rights say which hub sends as which edge, and the session is but a
+/// word of the request: so no edge uses up the numbers of another one.
+#[derive(Debug, Default)]
+struct Edge {
+    sessions: Vec<Session>,
+    /// As in [`Session`].
+    used: u64,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Session {
+    /// The random number of its process.
+    id: u64,
     /// Its highest number. NATS keeps the order of one sender, so a lower one is late or repeated.
     number: u64,
     /// Counts requests, to find the session that was silent for the longest.
@@ -57,7 +70,7 @@ impl<T> TakenWrites<T> {
     pub fn new(timeout_ns: u64) -> Self {
         Self {
             epoch: 0,
-            sessions: HashMap::new(),
+            edges: HashMap::new(),
             requests: 0,
             last: 0,
             waiting: BTreeMap::new(),
@@ -71,10 +84,11 @@ impl<T> TakenWrites<T> {
         now_ns / 1_000_000 + 1
     }
 
-    /// Says what to do with a request; `reign` is that of this hub at this moment, if it is the
-    /// owner. A request that is taken, or answered, is never taken again.
+    /// Says what to do with a request of `edge`; `reign` is that of this hub at this moment, if it
+    /// is the owner. A request that is taken, or answered, is never taken again.
     pub fn admit(
         &mut self,
+        edge: &str,
         (id, ticket): (WriteId, u64),
         reign: Option<u64>,
         now_ns: u64,
@@ -83,13 +97,13 @@ impl<T> TakenWrites<T> {
             return Admission::NoOwner;
         };
         if std::mem::replace(&mut self.epoch, epoch) != epoch {
-            self.sessions.clear();
+            self.edges.clear();
         }
         if id.epoch > epoch {
             // The edge knows of a later owner: it is the one to answer.
             return Admission::NoOwner;
         }
-        if self.is_repeated(id) {
+        if self.is_repeated(edge, id) {
             return Admission::Repeated;
         }
         if id.epoch < epoch {
@@ -105,22 +119,20 @@ impl<T> TakenWrites<T> {
         }
     }
 
-    fn is_repeated(&mut self, id: WriteId) -> bool {
+    fn is_repeated(&mut self, edge: &str, id: WriteId) -> bool {
         self.requests += 1;
         let used = self.requests;
-        if self.sessions.len() >= SESSIONS_MAX && !self.sessions.contains_key(&id.session) {
-            let sessions = self.sessions.iter();
-            let silent = sessions.min_by_key(|(_, session)| session.used);
-            if let Some(silent) = silent.map(|(&session, _)| session) {
-                self.sessions.remove(&silent);
+        if !self.edges.contains_key(edge) {
+            if self.edges.len() >= EDGES_MAX {
+                let edges = self.edges.iter();
+                let silent = edges.min_by_key(|(_, edge)| edge.used);
+                let silent = silent.map(|(name, _)| name.clone());
+                silent.and_then(|name| self.edges.remove(&name));
             }
+            self.edges.insert(edge.into(), Edge::default());
         }
-        let unknown = Session { number: 0, used };
-        let session = self.sessions.entry(id.session).or_insert(unknown);
-        session.used = used;
-        let is_repeated = id.number <= session.number;
-        session.number = session.number.max(id.number);
-        is_repeated
+        let edge = self.edges.get_mut(edge);
+        edge.is_none_or(|edge| edge.is_repeated(id, used))
     }
 
     /// Begins a request that is taken. Returns its number here.
@@ -161,13 +173,39 @@ impl<T> TakenWrites<T> {
     }
 }
 
+impl Edge {
+    fn is_repeated(&mut self, id: WriteId, used: u64) -> bool {
+        self.used = used;
+        let mut sessions = self.sessions.iter_mut();
+        if let Some(session) = sessions.find(|session| session.id == id.session) {
+            session.used = used;
+            let is_repeated = id.number <= session.number;
+            session.number = session.number.max(id.number);
+            return is_repeated;
+        }
+        if self.sessions.len() >= SESSIONS_MAX {
+            let sessions = self.sessions.iter().enumerate();
+            let silent = sessions.min_by_key(|(_, session)| session.used);
+            if let Some((silent, _)) = silent {
+                self.sessions.swap_remove(silent);
+            }
+        }
+        self.sessions.push(Session {
+            id: id.session,
+            number: id.number,
+            used,
+        });
+        id.number == 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// Admits a request whose ticket is that of the moment.
     fn admit<T>(taken: &mut TakenWrites<T>, id: WriteId, reign: Option<u64>) -> Admission {
-        taken.admit((id, TakenWrites::<T>::ticket(0)), reign, 0)
+        taken.admit("a", (id, TakenWrites::<T>::ticket(0)), reign, 0)
     }
 
     fn id(epoch: u64, session: u64, number: u64) -> WriteId {
@@ -198,7 +236,10 @@ mod tests {
         let mut taken = TakenWrites::<()>::new(10);
         let at = |seconds: u64| seconds * 1_000_000_000;
         let ticket = TakenWrites::<()>::ticket(at(60));
-        assert_eq!(taken.admit((id(1, 1, 1), 0), Some(1), 0), Admission::Again);
+        assert_eq!(
+            taken.admit("a", (id(1, 1, 1), 0), Some(1), 0),
+            Admission::Again
+        );
         for (number, seconds, expected) in [
             (2, 59, Admission::Again),
             (3, 60, Admission::Take),
@@ -206,12 +247,15 @@ mod tests {
             (5, 66, Admission::Again),
         ] {
             let request = (id(1, 1, number), ticket);
-            let admission = taken.admit(request, Some(1), at(seconds));
+            let admission = taken.admit("a", request, Some(1), at(seconds));
             assert_eq!(admission, expected, "{seconds}");
         }
         // What was answered so is not taken with a new ticket either: its number is used.
         let again = (id(1, 1, 5), TakenWrites::<()>::ticket(at(66)));
-        assert_eq!(taken.admit(again, Some(1), at(66)), Admission::Repeated);
+        assert_eq!(
+            taken.admit("a", again, Some(1), at(66)),
+            Admission::Repeated
+        );
     }
 
     #[test]
@@ -265,6 +309,38 @@ mod tests {
         );
         assert_eq!(admit(&mut taken, id(1, 1, 2), Some(1)), Admission::Repeated);
         assert_eq!(admit(&mut taken, id(1, 3, 1), Some(1)), Admission::Repeated);
-        assert_eq!(taken.sessions.len(), SESSIONS_MAX);
+        assert_eq!(taken.edges["a"].sessions.len(), SESSIONS_MAX);
+    }
+
+    /// A hub sent a request in its own name with the session of another edge, which the audit
+    /// shows, and with a high number. The owner took no write of that edge any more.
+    #[test]
+    fn an_edge_used_up_the_numbers_of_another_edge() {
+        let mut taken = TakenWrites::<()>::new(10);
+        let ticket = TakenWrites::<()>::ticket(0);
+        assert_eq!(admit(&mut taken, id(1, 7, 1), Some(1)), Admission::Take);
+        let other = (id(1, 7, u64::MAX), ticket);
+        assert_eq!(taken.admit("b", other, Some(1), 0), Admission::Take);
+        assert_eq!(admit(&mut taken, id(1, 7, 2), Some(1)), Admission::Take);
+        // Nor does it make the owner forget what the other one has sent.
+        for session in 1..=10 * SESSIONS_MAX as u64 {
+            let request = (id(1, session, 1), ticket);
+            taken.admit("b", request, Some(1), 0);
+        }
+        assert_eq!(admit(&mut taken, id(1, 7, 2), Some(1)), Admission::Repeated);
+    }
+
+    #[test]
+    fn the_edge_that_was_silent_for_the_longest_is_forgotten() {
+        let mut taken = TakenWrites::<()>::new(10);
+        let ticket = TakenWrites::<()>::ticket(0);
+        for edge in 0..2 * EDGES_MAX {
+            admit(&mut taken, id(1, 1, edge as u64 + 1), Some(1));
+            let request = (id(1, 1, 1), ticket);
+            let admission = taken.admit(&format!("edge-{edge}"), request, Some(1), 0);
+            assert_eq!(admission, Admission::Take);
+        }
+        assert_eq!(taken.edges.len(), EDGES_MAX);
+        assert_eq!(admit(&mut taken, id(1, 1, 1), Some(1)), Admission::Repeated);
     }
 }

@@ -4,7 +4,7 @@
 //! held. What ends the wait (a reply from the client that changed the key, the timeout, CLIENT
 //! UNBLOCK) reaches the client's lane, which writes the reply and resumes the connection.
 
-use tidewire_keyspace::{ClientTag, Command, Flags, Outcome, Waiter};
+use tidewire_keyspace::{ClientTag, Command, Flags, MountWriter, Outcome, Waiter};
 use tidewire_lane::Context;
 use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Writer};
@@ -83,11 +83,27 @@ impl RespSession {
         });
     }
 
+    /// Notes that the client does not wait for the end of its write to a live source any more, if
+    /// that is what it waits for.
+    fn note_unblocked(&self, server: &Server, context: &Context) {
+        let Stop::Waiting(TimeoutReply::MountWrite { token, .. }) = self.state.stop else {
+            return;
+        };
+        if let Some(writes) = server.hub_writes.get() {
+            writes.note_unblocked(MountWriter {
+                lane: context.lane(),
+                client: self.state.client.id,
+                token,
+            });
+        }
+    }
+
     /// The client's time has come, or CLIENT UNBLOCK with TIMEOUT.
     pub(crate) fn timed_out(&mut self, server: &Server, context: &mut Context) {
         let Stop::Waiting(reply_at_timeout) = self.state.stop else {
             return;
         };
+        self.note_unblocked(server, context);
         server.replication.forget_wait(self.state.client.id);
         self.state.note_waited(server);
         self.state.end_wait(context, |state, context| {
@@ -101,6 +117,7 @@ impl RespSession {
             Some(command) => server.note_failure(context.lane(), command, "UNBLOCKED"),
             None => server.note_error("UNBLOCKED"),
         }
+        self.note_unblocked(server, context);
         server.replication.forget_wait(self.state.client.id);
         self.state.note_waited(server);
         self.state.end_wait(context, |state, context| {

@@ -87,6 +87,9 @@ impl Asking {
         });
         let counters = &self.shared.writes.counters;
         let (waiting, bytes) = (self.table.waiting() + count, self.table.bytes() + bytes);
+        if waiting == 0 {
+            self.shared.writes.forget_unblocked();
+        }
         counters
             .asked_waiting
             .store(waiting as u64, Ordering::Relaxed);
@@ -334,7 +337,16 @@ impl Asking {
     }
 
     fn tell(&self, asked: &Asked, result: WriteEnd) {
-        count(&self.shared.writes.counters.asked, &result);
+        let writes = &self.shared.writes;
+        // What is counted is what the client was told.
+        let is_unblocked = |writer| writes.take_unblocked(writer);
+        match asked.write.writer.is_some_and(is_unblocked) {
+            true => {
+                let unknown = &writes.counters.asked.unknown;
+                unknown.fetch_add(1, Ordering::Relaxed);
+            }
+            false => count(&writes.counters.asked, &result),
+        }
         match (asked.write.writer, result) {
             (Some(writer), result) => self.shared.keys.tell_writer(writer, result),
             (None, Ok(_)) => {}

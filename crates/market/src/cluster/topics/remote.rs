@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foldhash::fast::RandomState;
-use tidewire_cluster::{EdgeEvent, EdgeOutput, TopicClient, TopicEvent};
+use tidewire_cluster::{EdgeEvent, EdgeOutput, HEARTBEAT_INTERVAL_NS, TopicClient, TopicEvent};
 use tidewire_fanout::TagParts;
 use tidewire_feed::wire::{TagHead, TopicKind};
 use tidewire_lane::unix_ns;
@@ -23,6 +23,11 @@ use crate::remote_board::{RemoteHub, RemoteTopic};
 /// Hubs that are received at most.
 const HUBS_MAX: usize = 1_024;
 
+/// How long a hub that has a link listens for others: four of their longest intervals.
+const HEAR_NS: u64 = 4 * HEARTBEAT_INTERVAL_NS;
+/// How long it waits for the topics of those that it hears.
+const JOIN_NS_MAX: u64 = 30_000_000_000;
+
 /// The receiving side.
 pub(super) struct Remote {
     config: ClusterConfig,
@@ -36,6 +41,8 @@ pub(super) struct Remote {
     left_out: u64,
     /// Hubs that are not heard any more since the last look.
     lost: Vec<Box<str>>,
+    /// Since when there is a link.
+    linked_ns: Option<u64>,
 }
 
 /// Another hub.
@@ -43,6 +50,8 @@ struct Hub {
     follower: Follower,
     client: TopicClient,
     shown: Arc<RemoteHub>,
+    /// Whether its topics have come once.
+    has_joined: bool,
 }
 
 /// A topic of a hub has a value, or is gone.
@@ -65,6 +74,7 @@ impl Remote {
             is_open: false,
             left_out: 0,
             lost: Vec::new(),
+            linked_ns: None,
         }
     }
 
@@ -141,6 +151,22 @@ impl Remote {
             if hub.is_stale.load(Ordering::Relaxed) {
                 self.lost.push(hub.name.clone());
             }
+        }
+        self.look_whether_joined(now_ns);
+    }
+
+    /// Lets names become keys of this hub if the topics of the hubs that are heard have come. A hub
+    /// whose snapshot never comes is not waited for without end.
+    fn look_whether_joined(&mut self, now_ns: u64) {
+        let Some(linked_ns) = self.linked_ns.filter(|_| !self.shared.board.is_joined()) else {
+            return;
+        };
+        let heard_ns = now_ns.saturating_sub(linked_ns);
+        let mut hubs = self.hubs.values();
+        let is_here = |hub: &Hub| hub.has_joined || hub.shown.is_stale.load(Ordering::Relaxed);
+        if heard_ns >= JOIN_NS_MAX || heard_ns >= HEAR_NS && hubs.all(is_here) {
+            info!("names that no other hub has may become keys of this hub");
+            self.shared.board.set_joined();
         }
     }
 
@@ -288,12 +314,14 @@ impl Remote {
     }
 
     pub(super) fn connected(&mut self, now_ns: u64) {
+        self.linked_ns = Some(now_ns);
         for hub in self.hubs.values_mut() {
             hub.follower.edge.connected(now_ns);
         }
     }
 
     pub(super) fn disconnected(&mut self) {
+        self.linked_ns = None;
         for hub in self.hubs.values_mut() {
             hub.follower.edge.disconnected();
         }
@@ -321,7 +349,12 @@ impl Remote {
             let line = format!("{figures},topics={topics},ignored={ignored}");
             (format!("cluster_topics_hub{number}"), line)
         });
-        let count = format!("names={},left_out={}", self.topics.len(), self.left_out);
+        let count = format!(
+            "names={},left_out={},joined={}",
+            self.topics.len(),
+            self.left_out,
+            u8::from(self.shared.board.is_joined())
+        );
         let all = ("cluster_topics_received".to_owned(), count);
         lines.chain([all]).collect()
     }
@@ -340,6 +373,7 @@ impl Hub {
                 name: name.into(),
                 is_stale: AtomicBool::new(false),
             }),
+            has_joined: false,
         }
     }
 
@@ -352,6 +386,7 @@ impl Hub {
             EdgeOutput::Event(EdgeEvent::Joined { as_of }) => {
                 info!(hub = %hub.name, as_of, "the topics of a hub are joined");
                 self.client.joined(&mut tell);
+                self.has_joined = true;
             }
             EdgeOutput::Event(EdgeEvent::OwnerEnded | EdgeEvent::OwnerSilent) => {
                 let is_new = !hub.is_stale.swap(true, Ordering::Relaxed);

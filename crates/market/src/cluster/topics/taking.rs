@@ -92,7 +92,7 @@ impl Taking {
         let reign = own.reign(now_ns);
         let admission = self
             .table
-            .admit((request.id, request.ticket), reign, now_ns);
+            .admit(edge, (request.id, request.ticket), reign, now_ns);
         let refusal = match admission {
             Admission::Take => match own.kind(request.name) {
                 Some(kind) => {
