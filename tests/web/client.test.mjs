@@ -76,6 +76,16 @@ run("a subscription is asked for when the hub has said hello", (peer) => {
   assert.equal(Object.keys({ sub: 1 })[0], "sub");
 });
 
+run("names that came for a subscription that was ended were lost for the others", (peer) => {
+  peer.opens();
+  const first = peer.hub.subscribe("live:*", () => {});
+  const second = peer.hub.subscribe("live:*", () => {});
+  first.close();
+  peer.says({ snap: 1, as_of: 1, rows: [[7, "live:a", { value: 1 }]] });
+  peer.says({ snap: 2, as_of: 1, rows: [[7, { value: 1 }]] });
+  assert.deepEqual([...second.topics], [["live:a", { value: 1 }]]);
+});
+
 run("the values of a snapshot in parts come first, and then the changed fields", (peer) => {
   const told = [];
   const subscription = peer.hub.subscribe(["md:*"], (changes, batch) => told.push([changes, batch]));

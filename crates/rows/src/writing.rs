@@ -83,23 +83,24 @@ impl Table {
         self.rows.get(row.0 as usize)?.as_ref()
     }
 
-    /// Writes what the page does not know of these rows of a view. Returns the number of rows
-    /// written, and appends the number of each row in the page's messages to `order`.
+    /// Writes what the page does not know of these rows of a view, and appends the number of each
+    /// row in the page's messages to `order`. Returns the number of rows written, and whether one
+    /// of them is told to be gone only to come whole with the next page.
     pub fn write_view(
         &mut self,
         (page, number): Place,
         rows: &[RowId],
         order: &mut Vec<u32>,
         out: &mut Vec<u8>,
-    ) -> usize {
+    ) -> (usize, bool) {
         let Some(Some(follower)) = self.followers.get_mut(page) else {
-            return 0;
+            return (0, false);
         };
         let Some(at) = follower.subs.iter().position(|sub| sub.number == number) else {
-            return 0;
+            return (0, false);
         };
         let mut sub = follower.subs.swap_remove(at);
-        let mut written = 0;
+        let (mut written, mut comes_again) = (0, false);
         for id in rows {
             let Some(Some(row)) = self.rows.get(id.0 as usize) else {
                 continue;
@@ -109,10 +110,12 @@ impl Table {
                 out.push(b',');
             }
             let is_dirty = sub.rows.get(&id.0).is_some_and(|told| told.is_dirty);
-            match write_row(follower, &mut sub, id.0, row, self.clock, out) {
+            let step = write_row(follower, &mut sub, id.0, row, self.clock, out);
+            match step {
                 Step::Nothing => out.truncate(before),
                 Step::Written | Step::Again => written += 1,
             }
+            comes_again |= step == Step::Again;
             if let Some(told) = sub.rows.get_mut(&id.0) {
                 // Its new value may change its place, of which the view is to be told.
                 told.is_dirty = is_dirty;
@@ -122,7 +125,7 @@ impl Table {
         follower.subs.push(sub);
         let last = follower.subs.len() - 1;
         follower.subs.swap(at, last);
-        written
+        (written, comes_again)
     }
 
     fn write_rows(

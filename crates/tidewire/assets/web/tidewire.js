@@ -213,7 +213,11 @@ export class Hub {
     if ("hello" in message) this.#greeted(message);
     else if ("done" in message) this.#settle(message.done, "resolve", message.reply);
     else if ("error" in message) this.#refused(message);
-    else this.#streams.get(message.snap ?? message.batch ?? message.page ?? message.lines)?.take(message);
+    else {
+      // Of a stream that has ended too: the hub names a topic once.
+      for (const row of message.rows) if (row.length === 3) this.#names.set(row[0], row[1]);
+      this.#streams.get(message.snap ?? message.batch ?? message.page ?? message.lines)?.take(message);
+    }
   }
 
   #greeted(hello) {
@@ -296,9 +300,8 @@ class Stream {
   }
 
   /** Name, and the changed fields (null: gone), of a row `[number, name?, fields]`. */
-  row([number, ...rest]) {
-    if (rest.length === 2) this.link.names.set(number, rest[0]);
-    return [this.link.names.get(number), rest.at(-1)];
+  row(row) {
+    return [this.link.names.get(row[0]), row.at(-1)];
   }
 }
 

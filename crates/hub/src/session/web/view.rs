@@ -278,7 +278,9 @@ impl View {
             .map(|at| self.members[*at as usize].row)
             .collect();
         let (mut order, mut body) = (Vec::with_capacity(ids.len()), Vec::new());
-        let written = rows.write_view((page, self.number), &ids, &mut order, &mut body);
+        let place = (page, self.number);
+        let (written, comes_again) = rows.write_view(place, &ids, &mut order, &mut body);
+        self.has_changed |= comes_again;
         let is_same = order == self.order && search.total == self.total;
         if self.is_written && is_same && written == 0 {
             return Step::Until(Some(self.looked_ns.saturating_add(self.interval_ns)));
@@ -420,6 +422,23 @@ mod tests {
         publish(&mut table, "a", r#"{"v":1.5}"#);
         let next = r#"{"page":2,"total":4,"from":0,"rows":[[1,{"v":1.5}]]}"#;
         assert_eq!(page(&mut table, &mut view, 5).as_deref(), Some(next));
+    }
+
+    #[test]
+    fn the_value_of_a_topic_that_was_gone_between_two_pages_never_came() {
+        let (mut table, mut view) = view(&[("a", r#"{"v":1}"#)], by("name", 0, 9));
+        page(&mut table, &mut view, 1).expect("a page");
+        let row = table.remove(b"a", Version::default());
+        table.mark(0, row);
+        publish(&mut table, "a", r#"{"w":2}"#);
+        view.next();
+        let gone = r#"{"page":2,"total":1,"from":0,"rows":[[1,null]]}"#;
+        assert_eq!(page(&mut table, &mut view, 2).as_deref(), Some(gone));
+        view.next();
+        let whole = r#"{"page":2,"total":1,"from":0,"rows":[[1,{"w":2}]]}"#;
+        assert_eq!(page(&mut table, &mut view, 3).as_deref(), Some(whole));
+        view.next();
+        assert_eq!(page(&mut table, &mut view, 4), None, "nothing has changed");
     }
 
     #[test]
