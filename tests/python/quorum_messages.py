@@ -1,5 +1,6 @@
 """Messages that a test stores in the stream of the keys."""
 
+import json
 import socket
 import struct
 
@@ -9,14 +10,14 @@ SUBJECT = "tw.tests.keys.main"
 
 
 def put(nats, message, as_hub):
-    """Stores a message behind the last one; as a hub does, if `as_hub`."""
+    """Stores a message behind the last one; as a hub does, if `as_hub`. Its sequence."""
     for _ in range(1_000):
         last = info(nats)["state"]["last_seq"]
         head = b"NATS/1.0\r\n"
         if as_hub:
             head += f"Nats-Expected-Last-Sequence: {last}\r\n".encode()
-        if store(nats, head + b"\r\n", message):
-            return
+        if sequence := store(nats, head + b"\r\n", message):
+            return sequence
     raise AssertionError("the stream takes no message")
 
 
@@ -40,7 +41,8 @@ def store(nats, head, message):
                 if line.startswith(b"PING"):
                     file.write(b"PONG\r\n")
                     file.flush()
-            return b"error" not in file.read(int(line.split()[-1]))
+            answer = json.loads(file.read(int(line.split()[-1])))
+            return None if "error" in answer else answer["seq"]
 
 
 def damaged():
