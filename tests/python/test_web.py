@@ -124,6 +124,9 @@ def test_a_logout_ends_the_login(web):
     web.redis().execute_command("ACL", "SETUSER", "ann", "on", ">secret", "+@all", "~*")
     _, headers, _ = http(web.web, "POST", "/login", body=b'{"user":"ann","password":"secret"}')
     own = [f"Cookie: {headers['set-cookie'].partition(';')[0]}"]
+    foreign = [*own, "Content-Length: 0", "Origin: http://elsewhere.example"]
+    assert http(web.web, "POST", "/logout", foreign)[0] == 403
+    assert json.loads(http(web.web, "GET", "/api/session", own)[2])["user"] == "ann"
     status, headers, _ = http(web.web, "POST", "/logout", [*own, "Content-Length: 0"])
     assert status == 204 and "Max-Age=0" in headers["set-cookie"]
     assert json.loads(http(web.web, "GET", "/api/session", own)[2])["user"] == "default"

@@ -45,6 +45,19 @@ def test_a_live_key_is_followed_from_its_value_to_its_end(web, page):
     assert page.ask("unsub") == {"done": page.number, "reply": "OK"}
 
 
+def test_a_value_that_is_flushed_in_the_same_pipeline_stayed_at_the_page(web, page):
+    redis = web.redis()
+    page.subscribe(1, "live:*")
+    for number in range(50):
+        with redis.pipeline(transaction=False) as pipe:
+            pipe.set("live:a", number)
+            pipe.flushall()
+            pipe.set(f"live:end:{number}", 1)
+            pipe.execute()
+        end = f"live:end:{number}"
+        page.until(1, lambda rows: end in rows and "live:a" not in rows)
+
+
 def test_a_page_that_does_not_ask_gets_the_newest_value_only(web, page):
     redis = web.redis()
     redis.set("live:n", 0)

@@ -26,7 +26,7 @@ impl Fanout {
         let row = match self.noted {
             Some(row) => row,
             None => {
-                let row = take(&mut self.rows, news, source_of(news.origin));
+                let row = take(&mut self.rows, news, (source_of(news.origin), false));
                 self.noted = Some(row);
                 row
             }
@@ -37,7 +37,7 @@ impl Fanout {
 
     /// Notes a current value that a page is owed.
     pub(crate) fn note_current(&mut self, connection: ConnectionId, news: &News<'_>, source: u64) {
-        let row = take(&mut self.rows, news, source);
+        let row = take(&mut self.rows, news, (source, true));
         self.rows.mark(connection.index(), row);
     }
 
@@ -54,10 +54,13 @@ impl Fanout {
     }
 }
 
-/// Takes a value, or the removal of one, into the table.
-fn take(rows: &mut Table, news: &News<'_>, source: u64) -> RowId {
-    let number = news.version;
-    let version = Version { source, number };
+/// Takes a value, or the removal of one, into the table. `is_read` tells that it was read now.
+fn take(rows: &mut Table, news: &News<'_>, (source, is_read): (u64, bool)) -> RowId {
+    let version = Version {
+        source,
+        number: news.version,
+        is_read,
+    };
     let Some(spaces) = news.payload.strip_prefix(GONE).filter(|_| source == LIVE) else {
         return rows.update(news.name, version, news.payload);
     };

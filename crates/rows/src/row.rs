@@ -17,12 +17,17 @@ pub struct Version {
     pub source: u64,
     /// Grows with each state; 0 where states are not counted.
     pub number: u64,
+    /// Whether the value was read when it was needed, behind this state: what was published of the
+    /// same state may be older.
+    pub is_read: bool,
 }
 
 impl Version {
     /// Returns whether this state is older than `other`.
     fn is_before(self, other: Version) -> bool {
-        self.source == other.source && self.number != 0 && self.number < other.number
+        let is_read_since = self.number == other.number && other.is_read && !self.is_read;
+        let is_older = self.number < other.number || is_read_since;
+        self.source == other.source && self.number != 0 && is_older
     }
 }
 

@@ -181,7 +181,11 @@ fn a_second_subscription_shares_numbers_and_gets_what_the_page_has_already() {
 fn an_older_state_of_a_topic_does_not_come_back() {
     let mut table = table();
     subscribe(&mut table, 0, 1, &["md:*"]);
-    let of = |source, number| Version { source, number };
+    let of = |source, number| Version {
+        source,
+        number,
+        ..Version::default()
+    };
     table.update(b"md:A", of(1, 6), br#"{"bid":6}"#);
     let row = table.update(b"md:A", of(1, 5), br#"{"bid":5}"#);
     table.mark(0, row);
@@ -255,4 +259,27 @@ fn rows_of_a_view_are_written_when_they_are_asked_for() {
         (vec![2, 1], both.to_owned())
     );
     assert_eq!(view(&mut table, &[one, other]), (vec![2, 1], String::new()));
+}
+
+#[test]
+fn a_value_that_was_published_before_a_read_did_not_come_back_behind_it() {
+    let mut table = table();
+    subscribe(&mut table, 0, 1, &["*"]);
+    let published = Version {
+        source: 1,
+        number: 7,
+        is_read: false,
+    };
+    let read = Version {
+        is_read: true,
+        ..published
+    };
+    table.update(b"live:a", Version { number: 6, ..read }, b"6");
+    table.update(b"live:a", published, b"7");
+    // All keys were removed, which counts no state, and that was read first.
+    table.remove(b"live:a", read);
+    let row = table.update(b"live:a", published, b"7");
+    assert!(!table.row(row).unwrap().exists());
+    let row = table.update(b"live:a", read, b"now");
+    assert!(table.row(row).unwrap().exists(), "a later read is newer");
 }

@@ -32,6 +32,9 @@ pub(super) fn answer(
     }
     match (request.method, request.path) {
         (Method::Post, "/login") => session.answer_login(around, request),
+        (Method::Post, "/logout") if !is_origin_allowed(session, around, request) => {
+            session.answer_foreign(around, request)
+        }
         (Method::Post, "/logout") => {
             if let Some(cookie) = cookie(request.headers) {
                 around.hub.web.logins.end(cookie);
