@@ -22,8 +22,7 @@ pub use hub_writes::{
     AskedWrite, EndedWrite, HubWrites, Outcomes, WriteAction, WriteCounters, WriteEnd,
 };
 
-mod json;
-pub use json::write_json_text;
+pub use tidewire_rows::json::write_text as write_json_text;
 
 mod limit;
 pub use limit::{FanoutConfig, OutputLimit, OverLimit};

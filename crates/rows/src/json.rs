@@ -294,7 +294,8 @@ fn unit_at(text: &[u8], at: usize) -> u32 {
 }
 
 /// Appends a text as a JSON string. A text that is not UTF-8, and one that begins with `base64:`,
-/// is written as `base64:` and its Base64 form, as in docs/live-topics.md.
+/// is written as `base64:` and its Base64 form, as in docs/live-topics.md. So every text has
+/// exactly one form, and no two texts have the same one.
 pub fn write_text(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     match std::str::from_utf8(text) {
@@ -455,6 +456,25 @@ mod tests {
             b"base64:????",
         ] {
             assert_eq!(decode_text(wrong.to_vec()), Err(NotJson));
+        }
+    }
+
+    #[test]
+    fn different_bytes_never_look_equal() {
+        for (text, expected) in [
+            (&b"plain \xc3\xa9"[..], "\"plain \u{e9}\""),
+            (b"\"\\\n\r\t\x01\x1f", r#""\"\\\n\r\t\u0001\u001f""#),
+            (b"", "\"\""),
+            (b"\xff", "\"base64:/w==\""),
+            (b"\xfe", "\"base64:/g==\""),
+            (b"\xff\xfe", "\"base64://4=\""),
+            (b"a\xffb", "\"base64:Yf9i\""),
+            (b"base64:/w==", "\"base64:YmFzZTY0Oi93PT0=\""),
+            (b"base64", "\"base64\""),
+        ] {
+            let mut out = Vec::new();
+            write_text(&mut out, text);
+            assert_eq!(String::from_utf8(out).expect("JSON is UTF-8"), expected);
         }
     }
 }
