@@ -31,42 +31,12 @@ pub(crate) fn run(root: &Path, counts: &mut Counts) -> Result<(), Failure> {
         counts.cargo(&tests.capture()?)
     })?;
     step("simulation", || simulate::short(&shell))?;
-    step("loom model", || loom(&shell, counts))?;
     step("black-box tests", || python::run(&shell, counts))?;
     step("console", || web::run(&shell, counts))?;
     step("other people's clients", || clients::run(&shell, counts))?;
     step("linearizable", || linearizable::short(&shell))?;
     step("live topics", || live::short(&shell))?;
     step("model", || model::short(&shell))
-}
-
-/// Checks every order of events between threads; `docs/checks-of-threads.md` lists the models. They
-/// have their own target folder, because the flag changes the build of every crate.
-fn loom(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
-    let models = [
-        ["tidewire-lastvalue", "--test", "loom"],
-        ["tidewire-keyspace", "--lib", "lock::"],
-        ["tidewire-lane", "--lib", "model::"],
-        ["tidewire-fanout", "--lib", "model::"],
-        ["tidewire-plant", "--lib", "model::"],
-        ["tidewire-market", "--lib", "model::"],
-        ["tidewire-rings", "--lib", "model::"],
-        ["tidewire-zmq", "--lib", "model::"],
-        ["tidewire-redis", "--lib", "model::"],
-    ];
-    for [package, kind, name] in models {
-        // Without debug assertions: these keep thread-local state, which loom's threads share.
-        let command = shell
-            .cargo(["test", "--release", "-p", package, kind, name])
-            .env("RUSTFLAGS", "--cfg loom")
-            .env("CARGO_TARGET_DIR", shell.target().join("loom"))
-            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
-            .env("CARGO_PROFILE_RELEASE_LTO", "off")
-            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
-            .env("CARGO_PROFILE_RELEASE_DEBUG", "false");
-        counts.cargo(&command.capture()?)?;
-    }
-    Ok(())
 }
 
 fn step(name: &str, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {

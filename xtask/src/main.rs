@@ -16,6 +16,7 @@ mod hangs;
 mod libzmq;
 mod linearizable;
 mod live;
+mod loom;
 mod memory_check;
 mod model;
 mod python;
@@ -150,6 +151,7 @@ usage: cargo xtask <chore>
     --seed S               same seed, same operations [1]
     --lanes N              lanes of the hubs; repeatable [1, 2 and 4]
     --binary FILE          a tidewire that is already built
+  loom          every order of events between threads, by the models of docs/checks-of-threads.md
   simulate      a whole hub on one thread: simulated sockets, clock and disk; faults, kills and the order of
                 everything by seed; clients of every protocol that know what they may see
     --seed N               the first seed; the next ones follow it [1]
@@ -179,6 +181,7 @@ fn main() -> ExitCode {
         ["model", ref rest @ ..] => outcome(model::run(&root, rest)),
         ["cluster", ref rest @ ..] => outcome(cluster::run(&root, rest)),
         ["live", ref rest @ ..] => outcome(live::run(&root, rest)),
+        ["loom"] => counted(|counts| loom::run(&Shell::new(&root), counts)),
         ["simulate", ref rest @ ..] => outcome(simulate::run(&root, rest)),
         ["memory-check"] => outcome(memory_check::run(&root)),
         ["dependencies"] => outcome(dependencies::run(&root)),
