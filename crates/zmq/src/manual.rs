@@ -16,6 +16,8 @@ pub(crate) struct Manual {
     queue: VecDeque<Upstream>,
     /// The peer whose subscription the program saw last; `SUBSCRIBE` applies to it.
     pub(crate) last: Option<Key>,
+    /// Whose subscription was looked up for the program, which has not received it yet.
+    pub(crate) coming: Option<Option<Key>>,
     /// In manual mode: the prefixes that peers asked for, not those that they were given.
     pub(crate) asked: PrefixTable<Key>,
 }
@@ -40,6 +42,23 @@ impl Manual {
 
     pub(crate) fn push(&mut self, next: Upstream) {
         self.queue.push_back(next);
+    }
+
+    /// The program has received what was looked up.
+    pub(crate) fn handed_out(&mut self) {
+        if let Some(peer) = self.coming.take() {
+            self.last = peer;
+        }
+    }
+
+    /// `SUBSCRIBE` applies to this peer no more: it is gone.
+    pub(crate) fn forget(&mut self, key: Key) {
+        if self.last == Some(key) {
+            self.last = None;
+        }
+        if self.coming == Some(Some(key)) {
+            self.coming = Some(None);
+        }
     }
 
     /// Adds a subscription or its end, with what is known of the peer.

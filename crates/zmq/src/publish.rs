@@ -125,9 +125,7 @@ impl State {
                 self.manual.notice(None, 0, &topic, None);
             }
         }
-        if self.manual.last == Some(key) {
-            self.manual.last = None;
-        }
+        self.manual.forget(key);
     }
 
     /// XSUB: the program sends a subscription as a message.

@@ -176,6 +176,7 @@ impl State {
                 debug_assert!(!self.exchange.is_open, "one request at a time");
                 self.exchange.is_open = true;
             }
+            SocketType::Xpub => self.manual.handed_out(),
             _ => {}
         }
     }

@@ -85,7 +85,7 @@ impl State {
             while let Some(next) = self.manual.pop() {
                 match next {
                     Upstream::Notice(peer, frames) => {
-                        self.manual.last = peer;
+                        self.manual.coming = Some(peer);
                         return Some(frames);
                     }
                     Upstream::Message(key) => {

@@ -572,6 +572,39 @@ fn a_last_value_goes_to_who_has_just_subscribed() {
     }
 }
 
+/// A program that asks whether more has come looked the next subscription up: what it granted then
+/// went to the subscriber whose subscription it had not seen yet.
+#[test]
+fn in_manual_mode_a_look_at_what_comes_next_gave_the_wrong_peer_the_subscription() {
+    const XPUB_MANUAL: i32 = 71;
+    const EVENTS: i32 = 15;
+    for endpoint in [TCP, "inproc://granted"] {
+        let context = Context::new();
+        let xpub = socket(&context, SocketType::Xpub);
+        set_int(&xpub, XPUB_MANUAL, 1);
+        xpub.bind(endpoint).unwrap();
+        let subs = [0, 1].map(|_| {
+            let sub = socket(&context, SocketType::Xsub);
+            sub.connect(&last_endpoint(&xpub)).unwrap();
+            send(&sub, &[b"here"]);
+            assert_eq!(receive(&xpub), [b"here"]);
+            sub
+        });
+        send(&subs[0], &[b"\x01a"]);
+        // The publisher has it: the other subscription comes behind it.
+        while number(&xpub, EVENTS) & 1 == 0 {}
+        send(&subs[1], &[b"\x01b"]);
+        for (sub, asked) in subs.iter().zip([b"\x01a", b"\x01b"]) {
+            assert_eq!(receive(&xpub), [asked]);
+            number(&xpub, EVENTS);
+            set(&xpub, SUBSCRIBE, &asked[1..]);
+            send(&xpub, &[&asked[1..]]);
+            assert_eq!(receive(sub), [&asked[1..]], "{endpoint}");
+            number(&xpub, EVENTS);
+        }
+    }
+}
+
 #[test]
 fn only_the_first_frame_subscribes_if_it_is_so_said() {
     const ONLY_FIRST_SUBSCRIBE: i32 = 108;
