@@ -75,6 +75,12 @@ class NatsServer:
             self.process.wait()
             self.process = None
 
+    def stop(self):
+        """Ends it in order."""
+        self.process.terminate()
+        self.process.wait(30)
+        self.process = None
+
     def pause(self):
         self.process.send_signal(signal.SIGSTOP)
 
