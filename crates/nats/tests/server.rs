@@ -632,6 +632,7 @@ fn an_acknowledgement_was_taken_of_another_stream_and_of_a_stored_message() {
     // The servers know of the subscription when it brings something.
     other.link.publish("tw.log.own", Bytes::from("here"));
     assert_eq!(other.message().subject, "tw.log.own");
+    owner.find(|event| matches!(event, Event::Connected).then_some(()));
     // No stream has the owner's message, so no acknowledgement is right.
     owner.link.store(
         1,
