@@ -223,6 +223,23 @@ def test_a_write_whose_owner_is_lost_ends_as_unknown_and_the_standby_takes_the_n
     wait_for(standby, "mx:Tank1.Setpoint", b"4")
 
 
+def test_a_first_write_without_an_answer_was_told_as_unknown(
+    servers, hub_of, owner_of  # noqa: F811
+):
+    nats = servers()
+    owner = owner_of("a", nats)
+    write(owner, "live:mode", "auto")
+    edge = hub_of("b", nats, share=(), extra="write-seconds = 1")
+    wait_for(edge, "live:mode", b"auto")
+    pause(owner)
+    # It has no ticket, so that it takes no effect, whenever it comes.
+    text = refusal(edge, "SET", "live:mode", "one")
+    assert text.startswith("NOLINK hub 'a' ") and text.endswith(": nothing was written"), text
+    go_on(owner)
+    eventually(lambda: _written(edge, "live:mode", "two"), "a write")
+    assert get(owner, "live:mode") == b"two"
+
+
 def test_writes_end_at_once_while_the_link_is_down(servers, hub_of, owner_of):  # noqa: F811
     nats = servers()
     owner = owner_of("a", nats)

@@ -368,8 +368,10 @@ impl Asking {
 
     fn give_up(&mut self, numbers: Vec<u64>, why: impl Fn(&str) -> String) {
         for number in numbers {
-            self.end_with(number, |hub| {
-                format!("UNKNOWN {}: it may have taken the value, or not", why(hub))
+            let has_no_effect = self.table.is_without_effect(number);
+            self.end_with(number, |hub| match has_no_effect {
+                true => format!("NOLINK {}: {NOTHING_WRITTEN}", why(hub)),
+                false => format!("UNKNOWN {}: it may have taken the value, or not", why(hub)),
             });
         }
     }
