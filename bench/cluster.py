@@ -2,7 +2,7 @@
 """Measures topics across hubs: an owner fed by a simulated exchange, one NATS server, two edges.
 
     bench/cluster.py --ours target/release/tidewire [--rate 1000000] [--symbols 100000]
-        [--seconds 10] [--samples 2000] [--takeovers 5]
+        [--seconds 10] [--samples 2000] [--takeovers 5] [--rounds 7] [--only quorum]
 
 Everything is on the loopback, so seven busy processes share the machine: figures of CPU are per
 update and stand also where the rate is not reached.
@@ -16,6 +16,11 @@ update and stand also where the rate is not reached.
                 Redis at the owner and one at an edge note when each price comes. Extra is the
                 difference
     takeover    kill -9 of the owner, until the standby owns the source
+    quorum      SET at the primary of keys with `durability = "quorum"`, three NATS servers and a
+                standby, and in turn at a hub without; NATS syncs its files when it likes, or with
+                each write (`always`). Latency of one client, and SETs/s of one that sends 10,000 at
+                once. Each is the median of ROUNDS rounds, with the least and the greatest; so are
+                the ratios, which are taken round by round
 """
 
 import argparse
@@ -23,6 +28,7 @@ import json
 import os
 import pathlib
 import re
+import socket
 import statistics
 import subprocess
 import sys
@@ -46,7 +52,9 @@ def main():
     version = subprocess.run([options.ours, "--version"], capture_output=True, text=True)
     print(f"{version.stdout.strip()}; {options.rate:,} updates/s, {options.symbols:,} topics\n")
     print("| what | goal | measured |\n|---|---:|---:|")
-    for measure in (throughput, latency, takeover):
+    for measure in (throughput, latency, takeover, quorum):
+        if options.only not in (None, measure.__name__):
+            continue
         with tempfile.TemporaryDirectory() as folder:
             site = Bench(pathlib.Path(folder))
             try:
@@ -64,6 +72,8 @@ def read_options():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--samples", type=int, default=2_000)
     parser.add_argument("--takeovers", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", choices=["throughput", "latency", "takeover", "quorum"])
     return parser.parse_args()
 
 
@@ -77,6 +87,20 @@ class Bench:
         self.folder, self.programs, self.hubs = folder, [], 0
         port, self.monitor = free_ports(2)
         self.nats = NatsServer(folder, port, ["-m", self.monitor])
+        self.servers = [self.nats]
+
+    def quorum(self, name, servers):
+        """A hub of a group whose keys survive a machine."""
+        from nats_servers import cluster_file
+        from support import Hub
+
+        folder = self.folder / name
+        folder.mkdir()
+        place = cluster_file(folder, name, servers, receive=[], replicas=len(servers),
+                             extra="durability = 'quorum'")
+        hub = Hub(folder, "--cluster", place)
+        self.programs.append(hub)
+        return hub
 
     def hub(self, name, *arguments, source=None, in_cluster=True):
         from nats_servers import cluster_file
@@ -107,7 +131,8 @@ class Bench:
     def end(self):
         for program in self.programs:
             program.kill()
-        self.nats.kill()
+        for server in self.servers:
+            server.kill()
 
 
 def cpu_s(hub, names=None):
@@ -257,6 +282,84 @@ def takeover(site, options):
         time.sleep(1)
     shown = f"{max(times):.2f} s (median {statistics.median(times):.2f} s of {len(times)})"
     yield "takeover after kill -9, longest", "≤ 4 s", shown
+
+
+class Setter:
+    """A client that sets keys by bytes that were made before."""
+
+    def __init__(self, hub):
+        self.socket = hub.connect(hub.resp_port)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def _set(self, commands, count):
+        begin = time.perf_counter()
+        self.socket.sendall(commands)
+        left = b""
+        while count:
+            part = self.socket.recv(1 << 20)
+            assert part, "the hub has closed the connection"
+            lines, _, left = (left + part).rpartition(b"\r\n")
+            answers = lines.split(b"\r\n") if lines else []
+            assert all(answer == b"+OK" for answer in answers), answers[:3]
+            count -= len(answers)
+        return time.perf_counter() - begin
+
+    def latency_ms(self, samples):
+        times = [self._set(command(number), 1) for number in range(samples)]
+        return statistics.median(times) * 1e3
+
+    def rate(self, batches):
+        many = b"".join(command(number) for number in range(BATCH))
+        return BATCH * batches / sum(self._set(many, BATCH) for _ in range(batches))
+
+
+BATCH = 10_000
+
+
+def command(number):
+    key, value = b"key:%012d" % number, b"x" * 16
+    return b"*3\r\n$3\r\nSET\r\n$16\r\n%s\r\n$16\r\n%s\r\n" % (key, value)
+
+
+def quorum(site, options):
+    from nats_servers import three_servers
+
+    alone = Setter(site.hub("alone", in_cluster=False))
+    for sync in ("default", "always"):
+        folder = site.folder / sync
+        folder.mkdir()
+        words = []
+        if sync == "always":
+            (folder / "nats.conf").write_text("jetstream { sync_interval: always }\n")
+            words = ["-c", folder / "nats.conf"]
+        servers = three_servers(folder, options=words)
+        site.servers += servers
+        hubs = [site.quorum(f"{sync}-{number}", servers) for number in range(2)]
+        primaries = []
+
+        def find(hubs=hubs, primaries=primaries):
+            primaries[:] = [hub for hub in hubs if figure(hub, "cluster_keys", "role") == "primary"]
+            return primaries
+
+        await_that(find, "a primary")
+        one = Setter(primaries[0])
+        for setter in (one, alone):
+            setter.rate(2)
+        rounds = [(one.latency_ms(options.samples // 10), one.rate(20), alone.rate(20))
+                  for _ in range(options.rounds)]
+        latencies, rates, without = zip(*rounds)
+        yield f"quorum SET, p50, sync {sync}", "≤ 3 ms", spread(latencies, "{:.2f} ms")
+        yield f"quorum SETs/s pipelined, sync {sync}", "≥ 100,000", spread(rates, "{:,.0f}")
+        yield "the same at a hub without", "", spread(without, "{:,.0f}")
+        ratios = [rate / other for rate, other in zip(rates, without)]
+        yield "ratio", "", spread(ratios, "{:.2f}")
+        for program in [*hubs, *servers]:
+            program.kill()
+
+
+def spread(values, form):
+    least, middle, greatest = min(values), statistics.median(values), max(values)
+    return f"{form.format(middle)} ({form.format(least)} to {form.format(greatest)})"
 
 
 if __name__ == "__main__":

@@ -8,10 +8,14 @@ import time
 from feed_client import CONTROL, FeedClient, definition, login, quote, trade
 from links import Links
 from nats_servers import UNIT, Publisher, are_whole, cluster_file, figures, three_servers
-from support import Hub, eventually
+from support import REPOSITORY, Hub, eventually
 from watchers import SYMBOLS, Watchers
 
 SOURCE, LEASES = "nasdaq", "KV_TW_tests"
+HUBS = ("a", "b", "edge")
+USERS = REPOSITORY / "ops/cluster/users.conf"
+PASSWORD = "secret"
+TESTS = "{ user: tests, password: tests }"
 # Longest wait for a cluster that is whole again.
 PATIENCE_S = 60
 # Longest time from the owner's end to the standby's reign.
@@ -90,14 +94,24 @@ class Site:
         self.folder, self.random = folder, random.Random(seed)
         self.links = Links()
         self.routes = {}
-        self.servers = three_servers(folder, self._route)
+        self.servers = three_servers(folder, self._route, ["-c", self._users()])
         self.oracle = Oracle()
         self.session, self.starts = 100, 0
         self.hubs, self.feeds, self.to_servers = {}, {}, {}
         self.watchers = Watchers()
         self.takeovers = []
-        for name in ("a", "b", "edge"):
+        for name in HUBS:
             self.start(name)
+
+    def _users(self):
+        """The users of the example, for these hubs; and one for the questions of the tests."""
+        text = USERS.read_text().replace("desk", "tests").replace("users: [", f"users: [ {TESTS}", 1)
+        for number, name in enumerate(HUBS, 1):
+            text = text.replace(f"hub-{number}", name).replace(f"$HUB_{number}_PASSWORD", PASSWORD)
+        path = self.folder / "users.conf"
+        path.write_text(f"no_auth_user: tests\n{text}")
+        (self.folder / "password").write_text(f"{PASSWORD}\n")
+        return path
 
     def _route(self, pair, port):
         self.routes[pair] = self.links.make(port)
@@ -109,7 +123,8 @@ class Site:
             self.to_servers[name] = [self.links.make(server.port) for server in self.servers]
         source = None if name == "edge" else SOURCE
         urls = [f"nats://127.0.0.1:{link.port}" for link in self.to_servers[name]]
-        place = cluster_file(self.folder, name, urls, source=source, replicas=3)
+        login = f"user = '{name}'\npassword-file = '{self.folder / 'password'}'"
+        place = cluster_file(self.folder, name, urls, source=source, replicas=3, extra=login)
         self.starts += 1
         folder = self.folder / f"hub-{name}-{self.starts}"
         folder.mkdir()

@@ -75,8 +75,14 @@ class NatsServer:
             self.process.wait()
             self.process = None
 
+    def stop(self):
+        """Ends it in order."""
+        self.process.terminate()
+        self.process.wait(30)
+        self.process = None
+
     def pause(self):
-        self.process.send_signal(signal.SIGSTOP)
+        stop_threads(self.process)
 
     def go_on(self):
         self.process.send_signal(signal.SIGCONT)
@@ -228,9 +234,14 @@ class Publisher:
 
 
 def pause(hub):
-    """Stops a hub's process, as a machine that hangs. Its threads end what they do first."""
-    hub.process.send_signal(signal.SIGSTOP)
-    tasks = Path(f"/proc/{hub.process.pid}/task")
+    """Stops a hub's process, as a machine that hangs."""
+    stop_threads(hub.process)
+
+
+def stop_threads(process):
+    """Stops a process. On a busy machine its threads go on until one of them gets the signal."""
+    process.send_signal(signal.SIGSTOP)
+    tasks = Path(f"/proc/{process.pid}/task")
     eventually(lambda: all(_state(task) == "T" for task in tasks.iterdir()), "all threads stop")
 
 

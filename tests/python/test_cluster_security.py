@@ -42,14 +42,14 @@ def secret(folder, name, value):
     return path
 
 
-def pair(start_hub, folder, server, extra, edge_extra=None, **options):
+def pair(start_hub, folder, server, extra, edge_extra=None, names=("a", "b")):
     """An owner and an edge; returns both and the owner's publisher."""
     owner = start_hub("--cluster", cluster_file(
-        folder, "a", [server], source="nasdaq", extra=extra, **options))
+        folder, names[0], [server], source="nasdaq", extra=extra))
     publisher = Publisher(owner, "ONE")
     publisher.trade(1, 10, 5)
     edge = start_hub("--cluster", cluster_file(
-        folder, "b", [server], extra=extra if edge_extra is None else edge_extra, **options))
+        folder, names[1], [server], extra=extra if edge_extra is None else edge_extra))
     return owner, edge, publisher
 
 
@@ -150,21 +150,25 @@ def login(folder, number):
     return f"user = 'hub-{number}'\npassword-file = '{password}'"
 
 
+def desk_pair(start_hub, folder, server):
+    return pair(start_hub, folder, server, login(folder, 1), login(folder, 3), ("hub-1", "hub-3"))
+
+
 def test_an_owner_and_an_edge_work_with_exactly_the_rights_of_the_example(
     desk, start_hub, tmp_path
 ):
-    owner, edge, publisher = pair(
-        start_hub, tmp_path, desk, login(tmp_path, 1), login(tmp_path, 3))
+    owner, edge, publisher = desk_pair(start_hub, tmp_path, desk)
     wait_for(edge, "md:ONE", last=10, volume=5, stale=0)
     eventually(lambda: int(figures(owner)["snapshots"]) > 0, "a snapshot is stored")
     # An edge that joins later reads the snapshot and the log.
     publisher.trade(1, 11, 1)
-    late = start_hub("--cluster", cluster_file(tmp_path, "d", [desk], extra=login(tmp_path, 3)))
+    late = start_hub("--cluster", cluster_file(
+        tmp_path, "hub-3", [desk], extra=login(tmp_path, 3)))
     wait_for(late, "md:ONE", last=11, volume=6, stale=0)
     joined(late)
     # And a standby, with the same rights as the owner, takes over.
     standby = start_hub("--cluster", cluster_file(
-        tmp_path, "s", [desk], source="nasdaq", extra=login(tmp_path, 2)))
+        tmp_path, "hub-2", [desk], source="nasdaq", extra=login(tmp_path, 2)))
     second = Publisher(standby, "ONE", session=78)
     second.trade(1, 12, 7)
     owner.kill()
@@ -175,8 +179,7 @@ def test_an_owner_and_an_edge_work_with_exactly_the_rights_of_the_example(
 
 
 def test_the_user_of_an_edge_can_publish_nothing_of_a_source(desk, start_hub, tmp_path):
-    _, edge, publisher = pair(
-        start_hub, tmp_path, desk, login(tmp_path, 1), login(tmp_path, 3))
+    _, edge, publisher = desk_pair(start_hub, tmp_path, desk)
     wait_for(edge, "md:ONE", last=10, volume=5, stale=0)
     edge_user = NatsClient(desk.port, "hub-3", "secret-3")
     owner_user = NatsClient(desk.port, "hub-1", "secret-1")
@@ -195,12 +198,55 @@ def test_the_user_of_an_edge_can_publish_nothing_of_a_source(desk, start_hub, tm
     owner_user.close()
 
 
+def test_a_hub_heard_the_inboxes_of_others_and_could_forge_what_nats_answers(
+    desk, start_hub, tmp_path
+):
+    owner, edge, publisher = desk_pair(start_hub, tmp_path, desk)
+    wait_for(edge, "md:ONE", last=10, volume=5, stale=0)
+    standby = NatsClient(desk.port, "hub-2", "secret-2")
+    for subject in ("_INBOX.>", "_INBOX.tests.>", "_INBOX.tests.hub-1.>", "_INBOX.tests.a.>",
+                    "_INBOX.tests.*.>", "$JS.API.>", ">"):
+        errors = standby.subscribe(subject)
+        assert any("Permissions Violation" in error for error in errors), subject
+    assert standby.subscribe("tw.tests.log.>") == []
+    publisher.trade(1, 11, 1)
+    wait_for(edge, "md:ONE", last=11, volume=6, stale=0)
+    reply = eventually(lambda: heard_reply(standby), "a frame with its inbox")
+    assert reply.startswith("_INBOX.tests.hub-1.")
+    # The rights let it publish neither there nor anywhere below another hub's inbox.
+    for subject in (reply, "_INBOX.tests.hub-1.x", "_INBOX.tests.hub-2.x"):
+        errors = standby.publish(subject, b'{"stream":"TW_tests_LOG_nasdaq","seq":1}')
+        assert any("Permissions Violation" in error for error in errors), subject
+    # JetStream answers where a request says; what it sends is no acknowledgement, and no frame.
+    sent = figures(owner)["frames"]
+    for target in ("tw.tests.live.nasdaq.0", "tw.tests.snap.nasdaq.0.head", reply):
+        assert standby.publish("$JS.API.DIRECT.GET.TW_tests_LOG_nasdaq", b'{"last_by_subj":'
+                               b'"tw.tests.log.nasdaq.0"}', target) == []
+    eventually(lambda: log_lines(edge, "a message that a stream has sent is ignored"),
+               "the edge ignores it")
+    publisher.trade(1, 12, 1)
+    wait_for(edge, "md:ONE", last=12, volume=7, stale=0)
+    assert int(figures(owner)["frames"]) > int(sent) and figures(owner)["owner"] == "1"
+    eventually(lambda: figures(owner)["unacknowledged"] == "0", "all is acknowledged")
+    standby.close()
+
+
+def heard_reply(client):
+    """The inbox that a message of a log names, if one was heard."""
+    client.settle()
+    for line, _ in client.messages:
+        words = line.decode().split()
+        if len(words) == 5:
+            return words[3]
+    return None
+
+
 def test_a_source_without_the_right_to_publish_it_is_told_and_others_go_on(
     desk, start_hub, tmp_path
 ):
-    _, edge, _ = pair(start_hub, tmp_path, desk, login(tmp_path, 1), login(tmp_path, 3))
+    _, edge, _ = desk_pair(start_hub, tmp_path, desk)
     thief = start_hub("--cluster", cluster_file(
-        tmp_path, "t", [desk], source="nyse", extra=login(tmp_path, 1)))
+        tmp_path, "hub-1", [desk], source="nyse", extra=login(tmp_path, 1)))
     Publisher(thief, "TWO", session=79).trade(1, 1, 1)
     refused(thief, "nyse", what="streams cannot be made")
     wait_for(edge, "md:ONE", last=10, volume=5, stale=0)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import struct
 
 import pytest
 import redis
@@ -11,6 +12,7 @@ from nats_servers import (
     SERVER, NatsServer, cluster_file, figures, go_on, pause, three_servers,
 )
 from support import eventually, free_ports
+from write_requests import Requests, crc32c
 
 pytestmark = pytest.mark.skipif(not SERVER, reason="there is no nats-server")
 
@@ -359,3 +361,40 @@ def test_a_hub_whose_link_is_down_says_that_it_owns_its_topics_no_more(servers, 
     eventually(lambda: is_owner() == "0", f"the lease is over: {owner.info('cluster')}")
     nats.start()
     eventually(lambda: is_owner() == "1", "it has its lease again")
+
+
+def test_a_key_was_not_stale_between_a_new_reign_and_its_values(servers, hub_of):
+    nats = servers()
+    owner, edge = hub_of("a", nats), hub_of("b", nats, share=())
+    with client(owner) as keys:
+        keys.set("live:mode", "auto")
+        keys.set("live:gone", "x")
+    for name, value in (("live:mode", b"auto"), ("live:gone", b"x")):
+        wait_for(edge, name, value)
+        wait_for_field(edge, name, b"stale", b"0")
+    epoch = int(figures(owner, "cluster_topics")["epoch"])
+    owner.kill()
+    wait_for_field(edge, "live:mode", b"stale", b"1")
+    # The first frame of the next reign: a heartbeat. Nothing else of it is there.
+    def frame(checksum):
+        return struct.pack("<HBBIQ6sHII", 0x4354, 1, 4, checksum, 1,
+                           (epoch + 1).to_bytes(6, "little"), 1, 7, 0)
+
+    seen = []
+    with Requests(nats[0].port) as connection:
+        def stale():
+            connection.send("tw.tests.live.@a.1", frame(crc32c(frame(0))), reply="")
+            found = fields(edge, "live:mode")
+            assert found[b"value"] == b"auto"
+            seen.append(found[b"stale"])
+            return seen[-1]
+
+        eventually(lambda: stale() == b"2", "its value is in doubt")
+    assert set(seen) <= {b"1", b"2"}
+    # The hub itself, with other keys.
+    again = hub_of("a", nats)
+    with client(again) as keys:
+        keys.set("live:mode", "manual")
+    wait_for(edge, "live:mode", b"manual")
+    wait_for_field(edge, "live:mode", b"stale", b"0")
+    eventually(lambda: not fields(edge, "live:gone"), "the other key is gone")

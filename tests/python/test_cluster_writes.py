@@ -223,6 +223,23 @@ def test_a_write_whose_owner_is_lost_ends_as_unknown_and_the_standby_takes_the_n
     wait_for(standby, "mx:Tank1.Setpoint", b"4")
 
 
+def test_a_first_write_without_an_answer_was_told_as_unknown(
+    servers, hub_of, owner_of  # noqa: F811
+):
+    nats = servers()
+    owner = owner_of("a", nats)
+    write(owner, "live:mode", "auto")
+    edge = hub_of("b", nats, share=(), extra="write-seconds = 1")
+    wait_for(edge, "live:mode", b"auto")
+    pause(owner)
+    # It has no ticket, so that it takes no effect, whenever it comes.
+    text = refusal(edge, "SET", "live:mode", "one")
+    assert text.startswith("NOLINK hub 'a' ") and text.endswith(": nothing was written"), text
+    go_on(owner)
+    eventually(lambda: _written(edge, "live:mode", "two"), "a write")
+    assert get(owner, "live:mode") == b"two"
+
+
 def test_writes_end_at_once_while_the_link_is_down(servers, hub_of, owner_of):  # noqa: F811
     nats = servers()
     owner = owner_of("a", nats)
@@ -385,17 +402,17 @@ accounts: {{ TESTS: {{ jetstream: enabled, users: [
       "$JS.API.STREAM.CREATE.TW_tests_LOG_@a", "$JS.API.STREAM.UPDATE.TW_tests_LOG_@a"
       "$JS.API.STREAM.CREATE.TW_tests_SNAP_@a", "$JS.API.STREAM.UPDATE.TW_tests_SNAP_@a"
       "$JS.API.STREAM.CREATE.KV_TW_tests", "$JS.API.STREAM.UPDATE.KV_TW_tests"
-      "tw.tests.audit.@a", "$JS.API.STREAM.CREATE.TW_tests_AUDIT", {READS}]
-    subscribe: [{TOPICS}, "tw.tests.write.@a.*", "$KV.TW_tests.lease.@a", "_INBOX.>"]
-    allow_responses: {{ max: 1, ttl: "2m" }} }} }}
+      "tw.tests.answer.*.@a.*", "tw.tests.audit.@a", "$JS.API.STREAM.CREATE.TW_tests_AUDIT", {READS}]
+    subscribe: [{TOPICS}, "tw.tests.write.@a.*", "$KV.TW_tests.lease.@a", "_INBOX.tests.a.>"] }} }}
   {{ user: "b", password: "secret-b", permissions: {{
-    publish: ["tw.tests.write.@a.b", {READS}], subscribe: [{TOPICS}, "_INBOX.>"] }} }}
+    publish: ["tw.tests.write.@a.b", {READS}]
+    subscribe: [{TOPICS}, "tw.tests.answer.b.>", "_INBOX.tests.b.>"] }} }}
   {{ user: "c", password: "secret-c", permissions: {{
-    publish: [{READS}], subscribe: [{TOPICS}, "_INBOX.>"] }} }}
+    publish: [{READS}]
+    subscribe: [{TOPICS}, "tw.tests.answer.c.>", "_INBOX.tests.c.>"] }} }}
   {{ user: "d", password: "secret-d", permissions: {{
-    publish: ["tw.tests.write.@a.d", "tw.tests.audit.@d", {READS}]
-    subscribe: [{TOPICS}, "tw.tests.write.@d.*", "_INBOX.>"]
-    allow_responses: {{ max: 1, ttl: "2m" }} }} }}
+    publish: ["tw.tests.write.@a.d", "tw.tests.answer.*.@d.*", "tw.tests.audit.@d", {READS}]
+    subscribe: [{TOPICS}, "tw.tests.write.@d.*", "_INBOX.tests.d.>"] }} }}
   {{ user: "admin", password: "secret" }}
 ] }} }}
 """
@@ -423,6 +440,11 @@ def test_which_hub_may_write_is_a_right_of_nats(tmp_path, hub_of):  # noqa: F811
         assert refusal(other, "SET", "live:mode", "two") == (
             "NOPERM the NATS user of this hub may not write to topics of hub 'a': "
             "nothing was written")
+        deaf = hub_of("d", [server], share=(), extra=login("d"))
+        wait_for(deaf, "live:mode", b"one")
+        assert refusal(deaf, "SET", "live:mode", "two") == (
+            "NOPERM the NATS user of this hub may not subscribe to tw.tests.answer.d.>: "
+            "nothing was written")
         # Nor in the name of another hub, nor a line of the audit.
         user = NatsClient(server.port, "c", "secret-c")
         for subject in ("tw.tests.write.@a.b", "tw.tests.audit.@a"):
@@ -449,15 +471,73 @@ def test_a_hub_that_takes_writes_answered_those_that_were_for_another_hub(tmp_pa
             assert taker.subscribe(subject) == []
         # It hears no request to another hub, and so has nothing that it might answer.
         edge = NatsClient(server.port, "b", "secret-b")
-        assert edge.publish("tw.tests.write.@a.b", b"request", "_INBOX.b.1") == []
+        reply = "tw.tests.answer.b.@a.0000000000001234-1"
+        assert edge.publish("tw.tests.write.@a.b", b"request", reply) == []
         taker.settle()
         assert taker.messages == []
-        errors = taker.publish("_INBOX.b.1", b"answer")
+        errors = taker.publish(reply, b"answer")
         assert any("Permissions Violation" in error for error in errors)
         edge.close()
         taker.close()
     finally:
         server.kill()
+
+
+def test_a_hub_that_takes_writes_acknowledged_and_answered_in_place_of_others(tmp_path):
+    config = tmp_path / "users.conf"
+    config.write_text(USERS)
+    server = NatsServer(tmp_path, *free_ports(1), options=["-c", config])
+    try:
+        owner, edge, taker = (
+            NatsClient(server.port, name, f"secret-{name}") for name in ("a", "b", "d"))
+        for subject in ("_INBOX.>", "_INBOX.tests.>", "_INBOX.tests.a.>", "_INBOX.tests.a.x.1",
+                        "tw.tests.answer.>", "tw.tests.answer.b.>", "tw.tests.answer.*.@d.*"):
+            errors = taker.subscribe(subject)
+            assert any("Permissions Violation" in error for error in errors), subject
+        assert taker.subscribe("_INBOX.tests.d.>") == []
+        # It hears a frame of another hub, and sees where that one waits for the acknowledgement.
+        assert taker.subscribe("tw.tests.log.*.1") == [] and owner.subscribe("_INBOX.tests.a.>") == []
+        ack = "_INBOX.tests.a.x.1"
+        assert owner.publish("tw.tests.log.@a.1", b"frame", ack) == []
+        taker.settle()
+        (line, _), = taker.messages
+        assert line.split()[3] == ack.encode()
+        answers = ("tw.tests.answer.b.@a.1-1", "tw.tests.answer.c.@a.1-1", "tw.tests.answer.b.@b.1-1")
+        for subject in (ack, "_INBOX.tests.a.y", "_INBOX.tests.b.y", "_INBOX.x", *answers):
+            errors = taker.publish(subject, b'{"stream":"TW_tests_LOG_@a","seq":1}')
+            assert any("Permissions Violation" in error for error in errors), subject
+        owner.settle()
+        assert owner.messages == []
+        # Its own answers, and those alone, reach the hub that has asked.
+        assert edge.subscribe("tw.tests.answer.b.>") == []
+        assert taker.publish("tw.tests.answer.b.@d.1-1", b"answer") == []
+        edge.settle()
+        (line, _), = edge.messages
+        assert line.split()[1] == b"tw.tests.answer.b.@d.1-1"
+        for one in (owner, edge, taker):
+            one.close()
+    finally:
+        server.kill()
+
+
+def test_an_owner_answered_wherever_a_request_said(servers, owner_of):  # noqa: F811
+    nats = servers()
+    owner = owner_of("a", nats)
+    write(owner, "live:mode", "auto")
+    epoch = int(eventually(lambda: (figures(owner, "cluster_topics") or {}).get("epoch", "0") != "0"
+                           and figures(owner, "cluster_topics")["epoch"], "a reign"))
+    server = Requests(nats[0].port)
+    # In place of itself to another edge, in place of another owner, and to the log.
+    for reply in ("tw.tests.answer.b.@a.0000000000001234-1", "tw.tests.answer.x.@b.1-1",
+                  "tw.tests.log.@a.1", "tw.tests.answer.x.@a"):
+        server.send("tw.tests.write.@a.x", request(epoch, 1, 0, b"live:mode", b"one"), reply)
+    eventually(lambda: figures(owner, "cluster_writes_taken")["unreadable"] == "4", "all four")
+    # A hub of this version, and one of an earlier one.
+    for number, reply in enumerate(("tw.tests.answer.x.@a.0000000000001234-2", "_INBOX.tests"), 2):
+        server.listen(reply)
+        assert server.write(epoch, number, 0, b"live:mode", b"one", reply=reply)[0] == 3
+    assert get(owner, "live:mode") == b"auto"
+    server.close()
 
 
 def test_an_edge_used_up_the_numbers_of_another_edge(servers, owner_of):  # noqa: F811

@@ -154,7 +154,7 @@ authorization {
         "$JS.API.STREAM.PURGE.TW_tests_KEYSNAP_main"
         "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.MSG.GET.*", "$JS.API.DIRECT.GET.*"]
       subscribe: ["tw.tests.log.>", "tw.tests.live.>", "tw.tests.snap.>"
-        "tw.tests.keysmark.main", "_INBOX.>"]
+        "tw.tests.keysmark.main", "_INBOX.tests.>"]
     } }
   ]
   default_permissions: { publish: ">", subscribe: ">" }

@@ -95,3 +95,53 @@ def test_no_hub_takes_over_behind_a_message_that_it_cannot_read(servers, start_h
     with standby.redis() as client, pytest.raises(redis.RedisError, match="are not available"):
         client.set("new", 1)
     assert STREAM == stream(nats)["config"]["name"]
+
+
+def test_a_standby_failed_at_a_message_of_the_primary_that_was_damaged_on_the_disk(
+    servers, start_hub, tmp_path
+):
+    """The primary did not read it, and NATS leaves it out without a word."""
+    nats = servers()
+    places = [place(tmp_path, name, nats) for name in "ab"]
+    hubs = [start_hub("--cluster", one) for one in places]
+    primary = primary_of(*hubs)
+    standby = 1 - hubs.index(primary)
+    with primary.redis() as client:
+        for number in range(50):
+            client.set(f"key{number}", f"value{number}")
+    hubs[standby].kill()
+    nats[0].stop()
+    damage(nats[0], b"value20")
+    nats[0].start()
+    with primary.redis() as client:
+        eventually(lambda: set_(client, "behind", "1"), "it writes again", 30)
+    assert keys(primary)["losses"] == "0"
+    hub = start_hub("--cluster", places[standby])
+    eventually(lambda: keys(hub)["role"] == "standby" or fault(hub), "it follows", 60)
+    assert fault(hub) == "" and keys(primary)["losses"] == "1"
+    for one in (primary, hub):
+        with one.redis() as client:
+            assert client.get("key20") == b"value20" and client.get("behind") == b"1"
+    # And without the one that had them in memory.
+    primary.kill()
+    eventually(lambda: is_primary(hub), "it takes over", 30)
+    with hub.redis() as client:
+        eventually(lambda: set_(client, "new", "1"), "it writes", 30)
+        assert client.get("key20") == b"value20"
+
+
+def set_(client, name, value):
+    try:
+        return client.set(name, value)
+    except redis.RedisError:
+        return False
+
+
+def damage(server, content):
+    """Changes a byte of a stored message in the files of a server that does not run."""
+    found = [file for file in server.files()
+             if file.suffix == ".blk" and STREAM in str(file) and content in file.read_bytes()]
+    assert len(found) == 1, found
+    data = bytearray(found[0].read_bytes())
+    data[data.index(content)] ^= 1
+    found[0].write_bytes(data)

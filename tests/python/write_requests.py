@@ -46,9 +46,19 @@ class Requests:
         head = f"PUB {subject} {reply} {len(payload)}\r\n".encode()
         self.socket.sendall(head + payload + b"\r\n")
 
-    def send_write(self, *fields, **options):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def listen(self, subject):
+        """Hears answers on this subject, too."""
+        self.socket.sendall(f"SUB {subject} 2\r\n".encode())
+
+    def send_write(self, *fields, reply="_INBOX.tests", **options):
         """Sends a request to write that has no answer: the next `write` finds its own."""
-        self.send("tw.tests.write.@a.x", request(*fields, **options))
+        self.send("tw.tests.write.@a.x", request(*fields, **options), reply)
 
     def write(self, epoch, number, ticket, name, value, **options):
         """Outcome, ticket and text of the answer, which must be the next one that comes."""

@@ -260,7 +260,7 @@ impl Work {
                     }
                 }
             }
-            Event::Denied { .. } => {}
+            Event::Denied { .. } | Event::NotHearing { .. } => {}
             Event::Message(message) => self.message(&message, now_ns),
             Event::Answer { tag, answer } => {
                 let Some(request) = self.requests.close(tag) else {

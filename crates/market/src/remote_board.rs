@@ -22,6 +22,21 @@ pub struct RemoteHub {
     pub name: Box<str>,
     /// Whether it is not heard, or has ended.
     pub is_stale: AtomicBool,
+    /// Whether its topics are those of a reign that is over, and those of the next one have not
+    /// all come.
+    pub is_doubtful: AtomicBool,
+}
+
+impl RemoteHub {
+    /// Returns 1 if the hub is not heard, 2 if its topics are in doubt, 0 otherwise.
+    pub fn staleness(&self) -> u8 {
+        // A hub that is heard again is in doubt before.
+        match self.is_stale.load(Ordering::Acquire) {
+            true => 1,
+            false if self.is_doubtful.load(Ordering::Acquire) => 2,
+            false => 0,
+        }
+    }
 }
 
 /// A topic of another hub.
@@ -42,9 +57,9 @@ pub struct RemoteTopic {
 }
 
 impl RemoteTopic {
-    /// Returns whether its hub is not heard, or has ended.
+    /// Returns whether its hub is not heard, has ended, or has not said yet what it has now.
     pub fn is_lost(&self) -> bool {
-        self.hub.is_stale.load(Ordering::Relaxed)
+        self.hub.staleness() != 0
     }
 }
 
@@ -298,7 +313,12 @@ impl Mount for RemoteMount {
         fields(b"seq", number.format(topic.sequence).as_bytes());
         fields(b"ts", number.format(topic.time_ns).as_bytes());
         fields(b"recv_ts", number.format(topic.receive_time_ns).as_bytes());
-        fields(b"stale", if topic.is_lost() { b"1" } else { b"0" });
+        let stale: &[u8] = match topic.hub.staleness() {
+            0 => b"0",
+            1 => b"1",
+            _ => b"2",
+        };
+        fields(b"stale", stale);
         true
     }
 
@@ -485,6 +505,7 @@ mod tests {
         let hub = RemoteHub {
             name: "a".into(),
             is_stale: AtomicBool::new(false),
+            is_doubtful: AtomicBool::new(false),
         };
         Some(Arc::new(RemoteTopic {
             hub: Arc::new(hub),

@@ -14,6 +14,7 @@
 
 mod inbox;
 mod link;
+mod replies;
 mod requests;
 mod settings;
 mod thread;
@@ -43,6 +44,11 @@ pub enum Event {
         /// The subject.
         subject: String,
     },
+    /// The user may not subscribe to this subject or pattern: nothing of it is heard.
+    NotHearing {
+        /// The subject.
+        subject: String,
+    },
     /// A message of a subscription.
     Message(Message),
     /// The answer to a request.
@@ -64,7 +70,8 @@ pub struct Message {
     /// The stream's last sequence before this message, as the publisher expects it; `None` if it
     /// does not say.
     pub expected_last: Option<u64>,
-    /// The content.
+    /// The content. It is empty if no client has published the message to this subject: another
+    /// one has had JetStream send there what a stream has stored.
     pub payload: Bytes,
 }
 
@@ -79,7 +86,7 @@ pub struct Entry {
     pub is_deletion: bool,
     /// Whether its publisher said what the stream's last sequence must be.
     pub is_fenced: bool,
-    /// The content.
+    /// The content; empty as that of a [`Message`].
     pub payload: Bytes,
 }
 
@@ -145,6 +152,8 @@ pub enum Expectation {
 pub struct Storing {
     /// The subject; a stream must take it.
     pub subject: String,
+    /// The stream that takes it. No acknowledgement of another one counts.
+    pub stream: String,
     /// An id by which the stream finds repeated messages; empty for none.
     pub id: String,
     /// The fence.
@@ -160,6 +169,9 @@ pub struct Storing {
 pub struct Asking {
     /// The subject.
     pub subject: String,
+    /// Where the reply comes, which no other request has. The link must [listen](Link::listen)
+    /// there.
+    pub reply: String,
     /// The content.
     pub payload: Bytes,
     /// Longest time until the reply; then the answer is [`Answer::TimedOut`].

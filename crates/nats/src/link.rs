@@ -31,6 +31,7 @@ pub struct Link {
 #[derive(Debug)]
 pub(crate) enum Command {
     Subscribe(String),
+    Listen(String),
     Publish { subject: String, payload: Bytes },
     Ask(u64, Asking),
     Store(u64, Storing),
@@ -74,6 +75,11 @@ impl Link {
     /// Receives what is published to a subject or a pattern of subjects.
     pub fn subscribe(&self, subject: &str) {
         self.give(Command::Subscribe(subject.to_owned()));
+    }
+
+    /// Receives replies to requests on a pattern of subjects.
+    pub fn listen(&self, pattern: &str) {
+        self.give(Command::Listen(pattern.to_owned()));
     }
 
     /// Publishes without an answer. Returns false if too much waits for the servers: the message is
@@ -166,7 +172,7 @@ impl Command {
     /// Returns the tag of a request that is answered.
     pub(crate) fn tag(&self) -> Option<u64> {
         match self {
-            Self::Subscribe(_) | Self::Publish { .. } => None,
+            Self::Subscribe(_) | Self::Listen(_) | Self::Publish { .. } => None,
             Self::Ask(tag, _)
             | Self::Store(tag, _)
             | Self::Make(tag, _)

@@ -2,25 +2,29 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::context::{
-    CreateStreamError, CreateStreamErrorKind, PublishAckFuture, PublishError, PublishErrorKind,
-};
-use async_nats::jetstream::message::{PublishMessage, StreamMessage};
+use async_nats::client::{PublishError, PublishErrorKind};
+use async_nats::jetstream::context::{CreateStreamError, CreateStreamErrorKind};
+use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::publish::PublishAck;
+use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{
     Config, DiscardPolicy, Info, InfoError, RawMessageErrorKind, State, StorageType,
 };
 use async_nats::jetstream::{self, Context, ErrorCode};
-use async_nats::{Client, HeaderMap, Request, RequestErrorKind, StatusCode};
+use async_nats::{Client, HeaderMap, StatusCode};
+use bytes::Bytes;
 use futures_util::StreamExt;
 use tracing::warn;
 
+use crate::replies::{Expected, Replies, was_passed_on};
 use crate::settings::StreamSettings;
 use crate::{Answer, Asking, Entry, Expectation, Extent, Fetching, Part, Purging, Storing};
 
 /// The header by which a publisher says what a stream's last sequence is.
 pub(crate) const EXPECTED_LAST_SEQUENCE: &str = "Nats-Expected-Last-Sequence";
 const EXPECTED_LAST_SUBJECT_SEQUENCE: &str = "Nats-Expected-Last-Subject-Sequence";
+/// An id by which a stream finds repeated messages.
+const MESSAGE_ID: &str = "Nats-Msg-Id";
 /// What a message of a bucket does to its key.
 const KEY_OPERATION: &str = "KV-Operation";
 /// Why the server itself has put a deletion into a bucket, such as the end of an entry's time.
@@ -28,66 +32,93 @@ const MARKER_REASON: &str = "Nats-Marker-Reason";
 /// The server's answer after the last message of a batch.
 const END_OF_BATCH: u16 = 204;
 
-/// Sends a message to be stored.
+/// Sends a message to be stored. Returns what waits for the acknowledgement.
 pub(crate) async fn begin_store(
-    (client, context): (&Client, &Context),
+    client: &Client,
+    replies: &Replies,
     storing: Storing,
-) -> Result<PublishAckFuture, Answer> {
-    let mut message = PublishMessage::build().payload(storing.payload);
+) -> Result<Expected, Answer> {
+    let mut headers = HeaderMap::new();
     if storing.is_deletion {
-        let mut headers = HeaderMap::new();
         headers.insert(KEY_OPERATION, "DEL");
-        message = message.headers(headers);
     }
     if !storing.id.is_empty() {
-        message = message.message_id(storing.id);
+        headers.insert(MESSAGE_ID, storing.id);
     }
-    message = match storing.expectation {
-        Expectation::None => message,
-        Expectation::Stream(last) => {
-            message.header(EXPECTED_LAST_SEQUENCE, last.to_string().as_str())
-        }
+    match storing.expectation {
+        Expectation::None => {}
+        Expectation::Stream(last) => headers.insert(EXPECTED_LAST_SEQUENCE, last.to_string()),
         Expectation::Subject(last) => {
-            message.header(EXPECTED_LAST_SUBJECT_SEQUENCE, last.to_string().as_str())
+            headers.insert(EXPECTED_LAST_SUBJECT_SEQUENCE, last.to_string());
+        }
+    }
+    let expected = replies.expect_of(storing.stream);
+    let (reply, expected) = expected.ok_or_else(too_many)?;
+    let (subject, payload) = (storing.subject, storing.payload);
+    let sent = match headers.is_empty() {
+        true => client.publish_with_reply(subject, reply, payload).await,
+        false => {
+            let sent = client.publish_with_reply_and_headers(subject, reply, headers, payload);
+            sent.await
         }
     };
-    let sent = context.send_publish(storing.subject, message).await;
-    sent.map_err(|error| match error.kind() {
-        PublishErrorKind::MaxPayloadExceeded => Answer::TooLarge {
-            payload_max: client.max_payload(),
-        },
-        _ => stored(Err(error)),
-    })
+    sent.map_err(|error| not_sent(client, &error))?;
+    Ok(expected)
 }
 
 /// Returns what came of a message to be stored.
-pub(crate) fn stored(result: Result<PublishAck, PublishError>) -> Answer {
-    match result {
-        Ok(acknowledgement) => Answer::Stored {
+pub(crate) fn stored(reply: Option<async_nats::Message>) -> Answer {
+    let Some(message) = reply else {
+        return Answer::TimedOut;
+    };
+    if message.status == Some(StatusCode::NO_RESPONDERS) {
+        return Answer::NoStream;
+    }
+    match serde_json::from_slice::<Response<PublishAck>>(&message.payload) {
+        Ok(Response::Ok(acknowledgement)) => Answer::Stored {
             sequence: acknowledgement.sequence,
             is_repeated: acknowledgement.duplicate,
         },
-        Err(error) => match error.kind() {
-            PublishErrorKind::WrongLastSequence => Answer::Refused,
-            PublishErrorKind::StreamNotFound => Answer::NoStream,
-            PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => Answer::TimedOut,
+        Ok(Response::Err { error }) => match error.error_code() {
+            ErrorCode::STREAM_WRONG_LAST_SEQUENCE => Answer::Refused,
             _ => Answer::Failed(error.to_string()),
         },
+        Err(error) => Answer::Failed(error.to_string()),
     }
 }
 
-/// Sends a request to another client, and waits for its reply.
-pub(crate) async fn ask(client: &Client, asking: Asking) -> Answer {
-    let request = Request::new()
-        .payload(asking.payload)
-        .timeout(Some(asking.timeout));
-    match client.send_request(asking.subject, request).await {
-        Ok(message) => Answer::Reply(message.payload),
-        Err(error) => match error.kind() {
-            RequestErrorKind::NoResponders => Answer::NotHeard,
-            RequestErrorKind::TimedOut => Answer::TimedOut,
-            _ => Answer::Failed(error.to_string()),
+fn too_many() -> Answer {
+    Answer::Failed("too many answers are awaited".to_owned())
+}
+
+fn not_sent(client: &Client, error: &PublishError) -> Answer {
+    match error.kind() {
+        PublishErrorKind::MaxPayloadExceeded => Answer::TooLarge {
+            payload_max: client.max_payload(),
         },
+        _ => Answer::Failed(error.to_string()),
+    }
+}
+
+/// Sends a request to another client. Returns what waits for the reply, and how long.
+pub(crate) async fn begin_ask(
+    client: &Client,
+    replies: &Replies,
+    asking: Asking,
+) -> Result<(Expected, Duration), Answer> {
+    let expected = replies.expect(asking.reply.clone());
+    let expected = expected.ok_or_else(too_many)?;
+    let sent = client.publish_with_reply(asking.subject, asking.reply, asking.payload);
+    sent.await.map_err(|error| not_sent(client, &error))?;
+    Ok((expected, asking.timeout))
+}
+
+/// Returns what came of a request.
+pub(crate) fn replied(reply: Option<async_nats::Message>) -> Answer {
+    match reply {
+        None => Answer::TimedOut,
+        Some(message) if message.status == Some(StatusCode::NO_RESPONDERS) => Answer::NotHeard,
+        Some(message) => Answer::Reply(message.payload),
     }
 }
 
@@ -283,7 +314,7 @@ pub(crate) async fn newest(context: &Context, stream: &str, subject: Option<Stri
         },
     };
     match message {
-        Ok(message) => Answer::Newest(Some(entry(message))),
+        Ok(message) => Answer::Newest(Some(entry(message, false))),
         Err((true, _)) => Answer::Newest(None),
         Err((false, error)) => Answer::Failed(error),
     }
@@ -385,13 +416,19 @@ fn is_absent(words: &str) -> bool {
     words.contains("no message found")
 }
 
-fn entry(message: StreamMessage) -> Entry {
+/// Returns a message of a stream, as its leader has it or, with headers about itself, as a copy
+/// sends it.
+fn entry(message: StreamMessage, is_of_copy: bool) -> Entry {
+    let is_sent = !was_passed_on(&message.headers, is_of_copy);
     Entry {
         subject: message.subject.into_string(),
         sequence: message.sequence,
-        is_deletion: deletes(&message.headers),
-        is_fenced: message.headers.get(EXPECTED_LAST_SEQUENCE).is_some(),
-        payload: message.payload,
+        is_deletion: is_sent && deletes(&message.headers),
+        is_fenced: is_sent && message.headers.get(EXPECTED_LAST_SEQUENCE).is_some(),
+        payload: match is_sent {
+            true => message.payload,
+            false => Bytes::new(),
+        },
     }
 }
 
@@ -470,7 +507,7 @@ pub(crate) async fn batch(
             _ => {}
         }
         match StreamMessage::try_from(message) {
-            Ok(message) => entries.push(entry(message)),
+            Ok(message) => entries.push(entry(message, true)),
             Err(error) => return Answer::Failed(error.to_string()),
         }
     }

@@ -18,6 +18,9 @@ pub struct Settings {
     pub domain: Option<String>,
     /// Longest time until a request is answered.
     pub timeout: Duration,
+    /// What subjects begin with on which the servers answer. The client's user alone may subscribe
+    /// to them.
+    pub inbox: String,
     /// Whether its subscriptions bring what the link itself publishes.
     pub hears_itself: bool,
 }
@@ -31,6 +34,7 @@ impl Default for Settings {
             tls: TlsFiles::default(),
             domain: None,
             timeout: Duration::from_secs(2),
+            inbox: "_INBOX".to_owned(),
             hears_itself: false,
         }
     }

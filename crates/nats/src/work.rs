@@ -1,16 +1,15 @@
 //! The thread of a link.
 
 use std::fs::File;
-use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ClientError, ConnectErrorKind, ConnectOptions, Server, ServerError};
+use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::select;
 use tidewire_retry::Seldom;
@@ -20,14 +19,13 @@ use tracing::{debug, warn};
 
 use crate::inbox::Inbox;
 use crate::link::Command;
+use crate::replies::{Replies, is_passed_on};
 use crate::requests;
 use crate::settings::{Credentials, Settings};
 use crate::{Answer, Event, Message, Storing};
 
 /// Longest delay between two attempts to connect.
 const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
-/// Publications with an answer that may be on their way; users have lower limits of their own.
-const STORED_AT_ONCE_MAX: usize = 4_096;
 /// Messages of one subscription that wait in the client, before they reach the inbox.
 const SUBSCRIPTION_MESSAGES: usize = 4_096;
 /// Commands and publications that wait in the client.
@@ -44,6 +42,7 @@ pub(crate) fn options(settings: &Settings) -> io::Result<ConnectOptions> {
         .subscription_capacity(SUBSCRIPTION_MESSAGES)
         .client_capacity(CLIENT_COMMANDS)
         .request_timeout(Some(settings.timeout))
+        .custom_inbox_prefix(&settings.inbox)
         .ping_interval(Duration::from_secs(2))
         .reconnect_delay_callback(|attempts| {
             let delay = Duration::from_millis(50).saturating_mul(1 << attempts.min(6));
@@ -127,13 +126,16 @@ async fn serve(
     let context = jetstream::context::ContextBuilder::new()
         .api_prefix(api.clone())
         .timeout(settings.timeout)
-        .ack_timeout(settings.timeout)
-        .max_ack_inflight(STORED_AT_ONCE_MAX)
-        .backpressure_on_inflight(false)
         .build(client.clone());
+    let replies = Replies::new(&settings.inbox);
+    if let Err(error) = replies.hear_streams(&client).await {
+        // The client has ended.
+        warn!(%error, "acknowledgements of NATS cannot be heard");
+    }
     let worker = Worker {
         client,
         context,
+        replies,
         api,
         has_domain: settings.domain.is_some(),
         inbox,
@@ -172,9 +174,9 @@ fn tell(inbox: &Inbox, event: async_nats::Event) {
         }
         async_nats::Event::ServerError(error) => {
             if let ServerError::Other(words) = &error
-                && let Some(subject) = denied(words)
+                && let Some(event) = denied(words)
             {
-                inbox.put(Event::Denied { subject });
+                inbox.put(event);
             }
             if let Some(left_out) = REFUSED.note_now() {
                 warn!(%error, left_out, "a NATS server refuses something");
@@ -187,10 +189,16 @@ fn tell(inbox: &Inbox, event: async_nats::Event) {
     }
 }
 
-/// Returns the subject to which the user may not publish, if a server says that.
-fn denied(words: &str) -> Option<String> {
-    let subject = words.strip_prefix("Permissions Violation for Publish to \"")?;
-    Some(subject.strip_suffix('"')?.to_owned())
+/// Returns what the user may not do, if a server says that.
+fn denied(words: &str) -> Option<Event> {
+    let what = words.strip_prefix("Permissions Violation for ")?;
+    let (what, subject) = what.strip_suffix('"')?.split_once(" to \"")?;
+    let subject = subject.to_owned();
+    match what {
+        "Publish" => Some(Event::Denied { subject }),
+        "Subscription" => Some(Event::NotHearing { subject }),
+        _ => None,
+    }
 }
 
 /// Returns why no server can be reached; `None` if one was not tried or could be reached last.
@@ -213,6 +221,8 @@ fn why_none(servers: &[Server]) -> Option<String> {
 
 /// Limits the lines about permissions that are missing: the request is repeated.
 static REFUSED: Seldom = Seldom::new(5, 600);
+/// The same about messages that someone has had a stream send.
+static PASSED_ON: Seldom = Seldom::new(5, 600);
 /// Servers that one line names.
 const REASONS_MAX: usize = 3;
 
@@ -221,6 +231,7 @@ const REASONS_MAX: usize = 3;
 struct Worker {
     client: Client,
     context: Context,
+    replies: Replies,
     /// Prefix of requests to JetStream, and whether it names a domain.
     api: String,
     has_domain: bool,
@@ -233,6 +244,11 @@ impl Worker {
     async fn perform(&self, command: Command, published: &AtomicUsize) {
         match command {
             Command::Subscribe(subject) => self.subscribe(subject).await,
+            Command::Listen(pattern) => {
+                if let Err(error) = self.replies.hear(&self.client, pattern).await {
+                    warn!(%error, "replies cannot be heard");
+                }
+            }
             Command::Publish { subject, payload } => {
                 let length = payload.len();
                 // While the link is down, none waits: it would be old when it is back.
@@ -248,15 +264,12 @@ impl Worker {
                 self.inbox.put(Event::Answer { tag, answer });
             }
             Command::Ask(tag, asking) => {
-                let (client, inbox) = (self.client.clone(), self.inbox.clone());
-                let mut asked = Box::pin(async move {
-                    let answer = requests::ask(&client, asking).await;
-                    inbox.put(Event::Answer { tag, answer });
-                });
-                // The first part of the call sends, here and so in order; the rest waits.
-                let sent = poll_fn(|context| Poll::Ready(asked.as_mut().poll(context)));
-                if sent.await.is_pending() {
-                    tokio::spawn(asked);
+                // Sent here, in order; only the reply is waited for elsewhere.
+                match requests::begin_ask(&self.client, &self.replies, asking).await {
+                    Ok((expected, limit)) => self.answer_with(tag, async move {
+                        requests::replied(expected.wait(limit).await)
+                    }),
+                    Err(answer) => self.inbox.put(Event::Answer { tag, answer }),
                 }
             }
             Command::Store(tag, _) if !self.is_linked() => {
@@ -265,13 +278,11 @@ impl Worker {
             }
             Command::Store(tag, storing) => {
                 let storing = self.in_domain(storing);
-                // Sent here, in order; only the answer is waited for elsewhere.
-                match requests::begin_store((&self.client, &self.context), storing).await {
-                    Ok(acknowledgement) => {
-                        let inbox = self.inbox.clone();
-                        tokio::spawn(async move {
-                            let answer = requests::stored(acknowledgement.await);
-                            inbox.put(Event::Answer { tag, answer });
+                match requests::begin_store(&self.client, &self.replies, storing).await {
+                    Ok(expected) => {
+                        let limit = self.timeout;
+                        self.answer_with(tag, async move {
+                            requests::stored(expected.wait(limit).await)
                         });
                     }
                     Err(answer) => self.inbox.put(Event::Answer { tag, answer }),
@@ -338,12 +349,19 @@ impl Worker {
     }
 
     fn answer(&self, tag: u64, request: impl Future<Output = Answer> + Send + 'static) {
-        let inbox = self.inbox.clone();
         // A request may wait for a link that is down; its timeout counts from now.
         let limit = self.timeout * 2;
-        tokio::spawn(async move {
+        self.answer_with(tag, async move {
             let answer = tokio::time::timeout(limit, request).await;
-            let answer = answer.unwrap_or(Answer::TimedOut);
+            answer.unwrap_or(Answer::TimedOut)
+        });
+    }
+
+    /// Gives the answer of a request when it comes.
+    fn answer_with(&self, tag: u64, answer: impl Future<Output = Answer> + Send + 'static) {
+        let inbox = self.inbox.clone();
+        tokio::spawn(async move {
+            let answer = answer.await;
             inbox.put(Event::Answer { tag, answer });
         });
     }
@@ -357,6 +375,14 @@ impl Worker {
         tokio::spawn(async move {
             while let Some(message) = subscription.next().await {
                 let headers = message.headers.as_ref();
+                let is_passed_on = headers.is_some_and(is_passed_on);
+                if is_passed_on && let Some(left_out) = PASSED_ON.note_now() {
+                    let subject = message.subject.as_str();
+                    warn!(
+                        subject,
+                        left_out, "a message that a stream has sent is ignored"
+                    );
+                }
                 let expected = headers
                     .and_then(|headers| headers.get(requests::EXPECTED_LAST_SEQUENCE))
                     .and_then(|value| value.as_str().parse().ok());
@@ -364,7 +390,11 @@ impl Worker {
                     subject: message.subject.into_string(),
                     reply: message.reply.map(|reply| reply.into_string()),
                     expected_last: expected,
-                    payload: message.payload,
+                    // Who owns the subject may have to write again what it has replaced.
+                    payload: match is_passed_on {
+                        true => Bytes::new(),
+                        false => message.payload,
+                    },
                 }));
             }
         });

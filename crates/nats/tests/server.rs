@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidewire_nats::{
-    Answer, Asking, Entry, Event, Expectation, Extent, Fetching, Inbox, Link, Message, Part,
-    Purging, Settings, Storing, StreamSettings,
+    Answer, Asking, Credentials, Entry, Event, Expectation, Extent, Fetching, Inbox, Link, Message,
+    Part, Purging, Settings, Storing, StreamSettings,
 };
 
 /// Longest wait for anything; nothing depends on it.
@@ -21,10 +21,15 @@ struct Server {
 
 impl Server {
     fn start(name: &str) -> Option<Self> {
+        Self::start_with(name, "")
+    }
+
+    fn start_with(name: &str, configuration: &str) -> Option<Self> {
         let program = std::env::var_os("TIDEWIRE_NATS_SERVER")?;
         let folder =
             std::env::temp_dir().join(format!("tidewire-nats-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("server.conf"), configuration).unwrap();
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = port.local_addr().unwrap().port();
         let mut server = Self {
@@ -39,7 +44,9 @@ impl Server {
     fn spawn(program: &std::ffi::OsStr, folder: &std::path::Path, port: u16) -> Child {
         Command::new(program)
             .args(["-a", "127.0.0.1", "-js", "-p", &port.to_string(), "-sd"])
-            .arg(folder)
+            .arg(folder.join("store"))
+            .arg("-c")
+            .arg(folder.join("server.conf"))
             .stderr(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
@@ -81,11 +88,18 @@ struct User {
 
 impl User {
     fn of(server: &Server) -> Self {
+        let settings = Settings {
+            hears_itself: true,
+            ..Settings::default()
+        };
+        Self::with(server, settings)
+    }
+
+    fn with(server: &Server, settings: Settings) -> Self {
         let inbox = Inbox::new();
         let settings = Settings {
             servers: vec![format!("nats://127.0.0.1:{}", server.port)],
-            hears_itself: true,
-            ..Settings::default()
+            ..settings
         };
         Self {
             link: Link::start(settings, inbox.clone()).unwrap(),
@@ -124,6 +138,7 @@ impl User {
             tag,
             Storing {
                 subject: subject.to_owned(),
+                stream: "LOG".to_owned(),
                 id: id.to_owned(),
                 expectation,
                 payload: Bytes::from(format!("{subject} {tag}")),
@@ -274,6 +289,7 @@ fn newest_messages_of_many_subjects_come_at_once_and_deletions_are_told() {
         3,
         Storing {
             subject: "tw.log.7".to_owned(),
+            stream: "LOG".to_owned(),
             expectation: Expectation::Subject(308),
             is_deletion: true,
             ..Storing::default()
@@ -499,6 +515,7 @@ fn ask(user: &User, tag: u64, payload: String) {
         tag,
         Asking {
             subject: "tw.write.a".to_owned(),
+            reply: format!("tw.answer.b.{tag}"),
             payload: payload.into(),
             timeout: LIMIT,
         },
@@ -512,6 +529,7 @@ fn requests_are_sent_once_and_in_order_and_told_when_no_one_hears_them() {
     };
     let (mut owner, mut edge) = (User::of(&server), User::of(&server));
     edge.find(|event| matches!(event, Event::Connected).then_some(()));
+    edge.link.listen("tw.answer.b.*");
     ask(&edge, 1, "no one".to_owned());
     assert!(matches!(edge.answer(1), Answer::NotHeard));
     owner.link.subscribe("tw.write.*");
@@ -562,4 +580,174 @@ fn a_stream_that_is_to_be_kept_stays_as_it_is() {
     assert!(matches!(answer, Answer::NoStream), "{answer:?}");
     let answer = user.store(4, "tw.log.a", "", Expectation::None);
     assert!(matches!(answer, Answer::Stored { .. }), "{answer:?}");
+}
+
+/// A stream of another hub, whose message can be sent to any subject.
+fn other_stream(user: &mut User) {
+    let other = StreamSettings {
+        name: "OTHER".to_owned(),
+        subjects: vec!["tw.other.>".to_owned()],
+        ..log()
+    };
+    user.link.make_stream(900, other);
+    assert!(matches!(user.answer(900), Answer::Made));
+    user.link.store(
+        901,
+        Storing {
+            subject: "tw.other.a".to_owned(),
+            stream: "OTHER".to_owned(),
+            payload: Bytes::from(r#"{"stream":"LOG","seq":5}"#),
+            ..Storing::default()
+        },
+    );
+    assert!(matches!(
+        user.answer(901),
+        Answer::Stored { sequence: 1, .. }
+    ));
+}
+
+/// Has JetStream send the other stream's message to a subject.
+fn pass_on(user: &User, to: &str) {
+    user.link.ask(
+        0,
+        Asking {
+            subject: "$JS.API.DIRECT.GET.OTHER".to_owned(),
+            reply: to.to_owned(),
+            payload: Bytes::from(r#"{"seq":1}"#),
+            timeout: Duration::from_millis(1),
+        },
+    );
+}
+
+/// NATS checks no rights of the subject to which a request asks JetStream to reply, and who hears
+/// a message sees where its acknowledgement goes.
+#[test]
+fn an_acknowledgement_was_taken_of_another_stream_and_of_a_stored_message() {
+    let Some(server) = Server::start("forged") else {
+        return;
+    };
+    let (mut owner, mut other) = (User::of(&server), User::of(&server));
+    other_stream(&mut other);
+    other.link.subscribe("tw.log.*");
+    // The servers know of the subscription when it brings something.
+    other.link.publish("tw.log.own", Bytes::from("here"));
+    assert_eq!(other.message().subject, "tw.log.own");
+    owner.find(|event| matches!(event, Event::Connected).then_some(()));
+    // No stream has the owner's message, so no acknowledgement is right.
+    owner.link.store(
+        1,
+        Storing {
+            subject: "tw.log.a".to_owned(),
+            stream: "LOG".to_owned(),
+            payload: Bytes::from("frame"),
+            ..Storing::default()
+        },
+    );
+    let reply = other.message().reply.unwrap();
+    pass_on(&other, &reply);
+    other.link.ask(
+        0,
+        Asking {
+            subject: "tw.other.b".to_owned(),
+            reply,
+            timeout: Duration::from_millis(1),
+            ..Asking::default()
+        },
+    );
+    other.link.newest(2, "OTHER", Some("tw.other.b"));
+    assert!(matches!(other.answer(2), Answer::Newest(_)));
+    let answer = owner.answer(1);
+    assert!(matches!(answer, Answer::TimedOut), "{answer:?}");
+}
+
+#[test]
+fn a_message_that_a_client_had_a_stream_send_counted_as_published() {
+    let Some(server) = Server::start("passed-on") else {
+        return;
+    };
+    let (mut hub, mut other) = (User::of(&server), User::of(&server));
+    other_stream(&mut other);
+    hub.link.make_stream(1, log());
+    assert!(matches!(hub.answer(1), Answer::Made));
+    hub.link.subscribe("tw.live.*");
+    hub.link.publish("tw.live.own", Bytes::from("here"));
+    assert_eq!(hub.message().subject, "tw.live.own");
+    pass_on(&other, "tw.live.a");
+    pass_on(&other, "tw.log.a");
+    let count = |user: &mut User| {
+        user.link.count(2, "LOG", None);
+        match user.answer(2) {
+            Answer::Count(count) => count,
+            answer => panic!("{answer:?}"),
+        }
+    };
+    let end = Instant::now() + LIMIT;
+    while count(&mut hub) == 0 {
+        assert!(Instant::now() < end, "the log has no message");
+    }
+    other.link.publish("tw.live.b", Bytes::from("published"));
+    let heard = [hub.message(), hub.message()];
+    let heard = heard.map(|message| (message.subject, message.payload));
+    assert_eq!(heard[0], ("tw.live.a".to_owned(), Bytes::new()));
+    assert_eq!(heard[1], ("tw.live.b".to_owned(), "published".into()));
+    // The log has it, without a word of it.
+    let stored = hub.store(3, "tw.log.a", "", Expectation::Stream(1));
+    assert!(matches!(stored, Answer::Stored { sequence: 2, .. }));
+    let fetching = Fetching {
+        stream: "LOG".to_owned(),
+        subject: "tw.log.>".to_owned(),
+        after: 0,
+        count_max: 10,
+        bytes_max: 1 << 20,
+    };
+    hub.link.fetch(4, fetching);
+    let Answer::Entries(entries) = hub.answer(4) else {
+        panic!("no entries");
+    };
+    let found = entries
+        .iter()
+        .map(|entry| (entry.sequence, &entry.payload[..]));
+    assert!(found.eq([(1, &b""[..]), (2, b"tw.log.a 3")]));
+    pass_on(&other, "tw.log.b");
+    let end = Instant::now() + LIMIT;
+    while count(&mut hub) == 2 {
+        assert!(Instant::now() < end, "the log has no message");
+    }
+    hub.link.newest(5, "LOG", None);
+    let Answer::Newest(Some(entry)) = hub.answer(5) else {
+        panic!("no newest message");
+    };
+    assert_eq!((entry.sequence, &entry.payload[..]), (3, &b""[..]));
+}
+
+#[test]
+fn what_a_user_may_not_hear_is_told() {
+    let rights = "authorization { users: [ { user: a, password: b, permissions: { \
+                  publish: [\"tw.>\"], subscribe: [\"_INBOX.tests.a.>\"] } } ] }";
+    let Some(server) = Server::start_with("rights", rights) else {
+        return;
+    };
+    let mut user = User::with(
+        &server,
+        Settings {
+            credentials: Credentials::Password("a".to_owned(), "b".to_owned()),
+            inbox: "_INBOX.tests.a".to_owned(),
+            ..Settings::default()
+        },
+    );
+    user.link.listen("tw.answer.a.>");
+    let subject = user.find(|event| match event {
+        Event::NotHearing { subject } => Some(subject.clone()),
+        _ => None,
+    });
+    assert_eq!(subject, "tw.answer.a.>");
+    // Its own inbox is heard: the servers' answer comes.
+    let answer = user.store(1, "tw.log.a", "", Expectation::None);
+    assert!(matches!(answer, Answer::NoStream), "{answer:?}");
+    user.link.publish("other", Bytes::new());
+    let subject = user.find(|event| match event {
+        Event::Denied { subject } => Some(subject.clone()),
+        _ => None,
+    });
+    assert_eq!(subject, "other");
 }

@@ -128,9 +128,9 @@ fn cluster(file: &File, place: &FilePlace) -> Result<ClusterConfig, Failure> {
     check_patterns(file, place)?;
     let source = file.source.as_deref();
     let hub = needed(&file.hub, "hub")?;
+    let name = needed(&file.cluster, "cluster")?;
     let login = file.login();
     let mut config = ClusterConfig {
-        name: needed(&file.cluster, "cluster")?,
         source: source.map(|name| needed(name, "source")).transpose()?,
         receive: file.receive.clone().unwrap_or_else(|| vec!["*".to_owned()]),
         share: file.share.clone(),
@@ -154,14 +154,22 @@ fn cluster(file: &File, place: &FilePlace) -> Result<ClusterConfig, Failure> {
             name: format!("tidewire {hub}"),
             credentials: login.credentials(place)?,
             tls: login.tls(place)?,
+            inbox: inbox(&name, &hub),
             ..Settings::default()
         },
+        name,
         hub,
         relays: Vec::new(),
         writes: writes::writes(file, place)?,
     };
     config.relays = relay::relays(&file.relay, &config, place)?;
     Ok(config)
+}
+
+/// Returns what subjects begin with on which NATS answers a hub of a cluster. Its user alone may
+/// subscribe to them: with answers of another hub, it could read them, and guess the next ones.
+fn inbox(cluster: &ClusterName, hub: &ClusterName) -> String {
+    format!("_INBOX.{cluster}.{hub}")
 }
 
 /// Returns what is wrong with an address that clients are told.

@@ -58,6 +58,12 @@ impl Coverage {
         }
     }
 
+    /// Whether a snapshot is behind this message, or will be.
+    pub(super) fn knows_of(&self, sequence: u64) -> bool {
+        let snapshot = self.snapshot.unwrap_or(0);
+        sequence <= snapshot.max(self.missing())
+    }
+
     /// Returns the last message that no hub can read, 0 for none.
     pub(super) fn wrong_message(&self) -> u64 {
         self.wrong

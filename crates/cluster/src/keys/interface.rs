@@ -154,8 +154,9 @@ pub enum KeysEvent {
     },
     /// This hub was primary, and is again: no other one was meanwhile. Its log goes on.
     Resumed,
-    /// Messages that this hub needs seem to be missing. A snapshot that has them may be there, or
-    /// may come: [`KeysMember::position`] says where it must go on.
+    /// Messages that this hub needs seem to be missing, beginning with
+    /// [`KeysMember::needed_message`]. A snapshot that has them may be there, or may come:
+    /// [`KeysMember::position`] says where it must go on. The primary must be told.
     Lacking,
     /// No hub can read this message. This one, the primary, goes on behind it, and needs a
     /// snapshot there: [`KeysMember::needs_snapshot`].

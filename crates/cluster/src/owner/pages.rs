@@ -207,6 +207,10 @@ impl Pages {
     /// Writes again what another hub has replaced.
     pub(super) fn seen(&mut self, bytes: &[u8], epoch: u64) {
         let Ok(frame) = Frame::decode(bytes) else {
+            // It has taken the place of a page, or of the head: which one is not known.
+            if self.sweep.is_none() {
+                self.rewrite();
+            }
             return;
         };
         if frame.header.epoch >= epoch {

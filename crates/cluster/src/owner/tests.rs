@@ -680,6 +680,14 @@ fn a_page_that_another_hub_replaced_is_written_again() {
         sent(&pages(&mut owner, &journal, &board, 1, 1_000)),
         [Sent::Head(10)]
     );
+    // What cannot be read has taken the place of one of them.
+    owner.head_stored();
+    owner.snapshot_seen(b"");
+    let again = pages(&mut owner, &journal, &board, 1, 1_000);
+    assert_eq!(
+        sent(&again),
+        [Sent::Page(0, 10, 128), Sent::Page(1, 10, 72)]
+    );
 }
 
 #[test]

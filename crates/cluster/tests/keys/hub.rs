@@ -25,6 +25,8 @@ pub(crate) struct Hub {
     pub(crate) serves: bool,
     /// Whether the stream may become one that cannot be gone on with.
     pub(crate) may_fail: bool,
+    /// The message that it lacks, which other hubs are to be told.
+    pub(crate) complains_of: Option<u64>,
 }
 
 impl Hub {
@@ -41,6 +43,7 @@ impl Hub {
             reigns: 0,
             serves: false,
             may_fail: false,
+            complains_of: None,
         }
     }
 
@@ -81,6 +84,7 @@ impl Hub {
                     self.member.restart(position, now_ns);
                 }
                 KeysEvent::Lacking => {
+                    self.complains_of = Some(self.member.needed_message());
                     // What it has is kept until something newer is there.
                     if let Some((position, log)) = nats.snapshot.clone()
                         && position.sequence > self.member.position().sequence

@@ -169,6 +169,35 @@ fn a_message_that_no_hub_can_read_stops_no_hub_while_the_primary_has_all_keys() 
     }
 }
 
+/// The primary does not read what it has appended, and NATS does not miss what it cannot read. A
+/// standby that came to it failed, and so did one that started.
+#[test]
+fn a_standby_failed_at_a_message_of_the_primary_that_was_damaged_later() {
+    for (count, behind) in [(1, 40), (5, 40), (1, 0)] {
+        for snapshot_ms in [0, 60_000] {
+            let mut world = World::new(53, Faults::default());
+            world.run(5_000);
+            world.slow_snapshots(snapshot_ms);
+            world.stop_standby(2_000);
+            world.run(1_000);
+            world.rest(true);
+            world.run(200);
+            world.damage(count, behind);
+            world.rest(false);
+            world.run(80_000);
+            world.check();
+            world.assert_all_equal();
+            assert_eq!((world.losses(), world.reigns()), (1, 1));
+            let before = world.acknowledged();
+            world.end_all();
+            world.run(6_000);
+            world.check();
+            world.assert_all_equal();
+            assert!(world.acknowledged() > before + 100, "writes go on");
+        }
+    }
+}
+
 /// What no hub has sent has no effect, also where no primary runs.
 #[test]
 fn a_message_of_another_program_has_no_effect() {

@@ -14,6 +14,8 @@ pub(crate) struct Nats {
     pub(crate) stream: Vec<Vec<u8>>,
     /// Messages whose senders did not name the one before.
     pub(crate) unfenced: BTreeSet<u64>,
+    /// Messages whose bytes are damaged in the files: they are not read, and not missed.
+    pub(crate) damaged: BTreeSet<u64>,
     /// The first so many messages are gone.
     pub(crate) gone: usize,
     /// The newest snapshot: where the stream is read on, and the log up to there.

@@ -86,6 +86,9 @@ pub(crate) struct World {
     acknowledged: Vec<u64>,
     /// Of hubs that have ended.
     reigns: u64,
+    /// How long a snapshot takes, ms, and since when one is needed.
+    snapshot_ms: u64,
+    needed_since: Option<u64>,
 }
 
 impl World {
@@ -106,7 +109,14 @@ impl World {
             written: 0,
             acknowledged: Vec::new(),
             reigns: 0,
+            snapshot_ms: 0,
+            needed_since: None,
         }
+    }
+
+    /// Snapshots take so long from now on.
+    pub(crate) fn slow_snapshots(&mut self, ms: u64) {
+        self.snapshot_ms = ms;
     }
 
     fn draw(&mut self, below: u64) -> u64 {
@@ -214,6 +224,7 @@ impl World {
         hub.member.handle_timeout(end, now_ns);
         hub.follow(now_ns, &self.nats);
         self.follow_snapshots(at);
+        self.follow_complaint(at);
         self.acknowledge(at);
         while let Some(action) = self.hubs[at].member.next_action() {
             self.send(at, action);
@@ -294,13 +305,41 @@ impl World {
     fn follow_snapshots(&mut self, at: usize) {
         let hub = &mut self.hubs[at];
         let position = hub.member.position();
-        if hub.member.needs_snapshot() && position.whole == position.end {
+        let is_due = match hub.member.needs_snapshot() {
+            true => {
+                let since = *self.needed_since.get_or_insert(self.now_ms);
+                self.now_ms - since >= self.snapshot_ms
+            }
+            false => false,
+        };
+        if is_due && position.whole == position.end {
+            self.needed_since = None;
             let log = hub.log[..position.whole as usize].to_vec();
             self.nats.snapshot = Some((position, log));
         }
         let stored = self.nats.snapshot.as_ref();
         hub.member
             .has_snapshot(stored.map_or(0, |(position, _)| position.sequence));
+    }
+
+    /// What a hub lacks is told to all.
+    fn follow_complaint(&mut self, at: usize) {
+        let Some(sequence) = self.hubs[at].complains_of.take() else {
+            return;
+        };
+        let now_ns = self.now_ns();
+        for other in (0..HUBS).filter(|other| *other != at) {
+            let is_awake = self.hubs[other].stopped_until <= self.now_ms;
+            if is_awake && self.hubs[other].member.complained(sequence, now_ns) {
+                self.hubs[at].member.primary_answers(now_ns);
+            }
+        }
+    }
+
+    /// Messages of the stream are damaged in the files: so many before the last so many.
+    pub(crate) fn damage(&mut self, count: u64, behind: u64) {
+        let end = self.nats.stream.len() as u64 - behind;
+        self.nats.damaged.extend(end - count + 1..=end);
     }
 
     /// An operator purges the stream, but for the newest messages.
@@ -437,6 +476,7 @@ impl World {
                 let part = nats.stream[from..end].iter().take(50);
                 let numbered = part.enumerate();
                 let entries = numbered.map(|(at, one)| ((from + at) as u64 + 1, one.clone()));
+                let entries = entries.filter(|(at, _)| !nats.damaged.contains(at));
                 Answer::Entries(entries.collect())
             }
             KeysAction::Lease(action) => match action {

@@ -258,6 +258,7 @@ impl Outgoing {
         while let Some(action) = self.lease.next_action() {
             let write = |expected, is_deletion, payload| Storing {
                 subject: self.subjects.lease(),
+                stream: self.subjects.lease_stream(),
                 expectation: Expectation::Subject(expected),
                 is_deletion,
                 payload,
@@ -346,6 +347,7 @@ impl Outgoing {
                 Destination::Log { id, expected_last } => {
                     let storing = Storing {
                         subject: self.subjects.log(),
+                        stream: self.subjects.log_stream(),
                         id: id.to_string(),
                         expectation: Expectation::Stream(expected_last),
                         payload,
@@ -356,6 +358,7 @@ impl Outgoing {
                 Destination::Page(page) => {
                     let storing = Storing {
                         subject: self.subjects.page(page),
+                        stream: self.subjects.snapshot_stream(),
                         payload,
                         ..Storing::default()
                     };
@@ -364,6 +367,7 @@ impl Outgoing {
                 Destination::Head => {
                     let storing = Storing {
                         subject: self.subjects.head(),
+                        stream: self.subjects.snapshot_stream(),
                         payload,
                         ..Storing::default()
                     };

@@ -401,7 +401,7 @@ impl Work {
                     outgoing.lost_connection();
                 }
             }
-            Event::Denied { .. } => {}
+            Event::Denied { .. } | Event::NotHearing { .. } => {}
             Event::Message(message) => {
                 if let Some(outgoing) = &mut self.outgoing {
                     outgoing.hear(&message, now_ns);

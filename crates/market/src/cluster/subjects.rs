@@ -1,5 +1,7 @@
 //! Names of subjects and streams (`docs/cluster-protocol.md`).
 
+use tidewire_cluster::writes::WriteId;
+
 use super::config::ClusterName;
 
 /// The shard of a source's market data.
@@ -161,6 +163,30 @@ fn parts_of_write(subject: &str) -> Option<(&str, &str)> {
     is_write.then_some((owner, edge))
 }
 
+/// Returns the pattern of the answers to requests of the hub `edge`, which it alone may hear.
+pub(super) fn answers(cluster: &ClusterName, edge: &str) -> String {
+    format!("tw.{cluster}.answer.{edge}.>")
+}
+
+/// Returns the subject of the answer of `owner` to a request of the hub `edge`: which hub may
+/// answer for whom is a right of NATS.
+pub(super) fn answer(cluster: &ClusterName, (owner, edge): (&str, &str), id: WriteId) -> String {
+    let (session, number) = (id.session, id.number);
+    format!("tw.{cluster}.answer.{edge}.{HUB_MARK}{owner}.{session:016x}-{number}")
+}
+
+/// Returns whether a request of the hub `edge` may be answered on this subject. A hub that answers
+/// anywhere could be made to answer in place of another one. Hubs of earlier versions want answers
+/// in inboxes of their own, to which a hub publishes only if its NATS user has the right.
+pub(super) fn is_for_answers(
+    reply: &str,
+    cluster: &ClusterName,
+    (owner, edge): (&str, &str),
+) -> bool {
+    let answers = format!("tw.{cluster}.answer.{edge}.{HUB_MARK}{owner}.");
+    reply.starts_with(&answers) || reply.starts_with("_INBOX.")
+}
+
 /// Returns the subject of a hub's lines of the audit.
 pub(super) fn audit(cluster: &ClusterName, hub: &str) -> String {
     format!("tw.{cluster}.audit.{HUB_MARK}{hub}")
@@ -249,6 +275,28 @@ mod tests {
             assert_eq!(parse_write(other), None, "{other}");
         }
         assert_eq!(audit(&cluster, "a"), "tw.desk.audit.@a");
+    }
+
+    /// A hub answered wherever a request asked for it, also in place of another hub.
+    #[test]
+    fn an_answer_goes_to_the_hub_that_has_asked_and_names_the_one_that_answers() {
+        let cluster: ClusterName = "desk".parse().unwrap();
+        let id = WriteId {
+            epoch: 7,
+            session: 0xab,
+            number: 12,
+        };
+        let subject = answer(&cluster, ("a", "b"), id);
+        assert_eq!(subject, "tw.desk.answer.b.@a.00000000000000ab-12");
+        assert_eq!(answers(&cluster, "b"), "tw.desk.answer.b.>");
+        assert!(is_for_answers(&subject, &cluster, ("a", "b")));
+        assert!(is_for_answers("_INBOX.x.y", &cluster, ("a", "b")));
+        for other in [("a", "c"), ("c", "b"), ("b", "a")] {
+            assert!(!is_for_answers(&subject, &cluster, other), "{other:?}");
+        }
+        for other in ["tw.desk.log.@a.1", "tw.other.answer.b.@a.1", ""] {
+            assert!(!is_for_answers(other, &cluster, ("a", "b")), "{other}");
+        }
     }
 
     #[test]

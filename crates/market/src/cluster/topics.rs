@@ -261,6 +261,7 @@ impl Work {
             Event::Connected => {
                 if !std::mem::replace(&mut self.is_linked, true) {
                     self.remote.connected(now_ns);
+                    self.asking.connected();
                     if let Some(own) = &mut self.own {
                         own.outgoing.connected(now_ns);
                     }
@@ -277,6 +278,7 @@ impl Work {
                 }
             }
             Event::Denied { subject } => self.asking.denied(&subject),
+            Event::NotHearing { subject } => self.asking.not_hearing(&subject),
             Event::Message(message) => self.message(&message, now_ns),
             Event::Answer { tag, answer } => {
                 if let Some(request) = self.requests.close(tag) {

@@ -114,7 +114,10 @@ pub(super) fn rebuild(
 }
 
 fn store_head(config: &QuorumConfig, store: &mut Store, head: &KeysHead) -> Result<(), String> {
-    let tag = store.begin(config.head_subject(), head.encode().into())?;
+    let tag = store.begin(
+        (&config.snapshot_stream(), config.head_subject()),
+        head.encode().into(),
+    )?;
     store.stored(tag)
 }
 
@@ -149,7 +152,7 @@ fn write(
         return Err(misfit.to_string());
     }
     (head.offset, head.database) = (offset, database as u32);
-    let subject = config.part_subject(head.number);
+    let (stream, subject) = (config.snapshot_stream(), config.part_subject(head.number));
     let (mut bytes, mut goes_on) = (Vec::new(), true);
     let mut in_flight = VecDeque::new();
     while goes_on || !bytes.is_empty() {
@@ -170,7 +173,8 @@ fn write(
         head.parts += 1;
         head.length += body.len() as u64;
         head.file_checksum = crc32c::crc32c_append(head.file_checksum, &body);
-        in_flight.push_back(store.begin(subject.clone(), header.with_body(&body).into())?);
+        in_flight
+            .push_back(store.begin((&stream, subject.clone()), header.with_body(&body).into())?);
         if in_flight.len() >= PARTS_IN_FLIGHT
             && let Some(tag) = in_flight.pop_front()
         {

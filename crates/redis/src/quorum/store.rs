@@ -59,7 +59,7 @@ impl Store {
                 Event::Connected => self.is_linked = true,
                 Event::Disconnected { .. } => self.is_linked = false,
                 Event::Answer { tag, answer } => _ = self.answers.insert(tag, answer),
-                Event::Message(_) | Event::Denied { .. } => {}
+                Event::Message(_) | Event::Denied { .. } | Event::NotHearing { .. } => {}
             }
         }
         Ok(())
@@ -101,9 +101,14 @@ impl Store {
     }
 
     /// Sends a message to be stored; [`Store::stored`] waits for it.
-    pub(super) fn begin(&mut self, subject: String, payload: Bytes) -> Result<u64, String> {
+    pub(super) fn begin(
+        &mut self,
+        (stream, subject): (&str, String),
+        payload: Bytes,
+    ) -> Result<u64, String> {
         let storing = Storing {
             subject,
+            stream: stream.to_owned(),
             expectation: Expectation::None,
             payload,
             ..Storing::default()

@@ -294,6 +294,8 @@ impl Work {
             }
             Event::Message(message) => self.heard(&message.payload),
             Event::Denied { subject } => self.denied = Some((subject, now_ns)),
+            // An error of its own does not say so: what is not heard is asked for again.
+            Event::NotHearing { .. } => {}
             Event::Answer { tag, answer } => {
                 if let Some(request) = self.requests.remove(&tag) {
                     self.answer(request, &answer, now_ns);
@@ -474,6 +476,7 @@ impl Work {
         let tag = self.open(Request::Stored(request));
         let storing = Storing {
             subject: self.config.subject(),
+            stream: self.config.stream(),
             expectation: Expectation::Stream(expected),
             payload,
             ..Storing::default()
@@ -502,6 +505,7 @@ impl Work {
         };
         let storing = Storing {
             subject,
+            stream: self.config.lease_stream(),
             expectation: Expectation::Subject(expected),
             is_deletion,
             payload,

@@ -8,8 +8,8 @@ use tidewire_feed::wire::PatternText;
 use tidewire_market::{ClusterConfig, ClusterName, RELAYS_A_HUB_MAX, RelayConfig};
 use tidewire_nats::Settings;
 
-use super::check_servers;
 use super::login::Login;
+use super::{check_servers, inbox};
 use crate::config::FilePlace;
 use crate::failure::Failure;
 
@@ -89,14 +89,12 @@ impl RelayFile {
         let domain = domain.transpose()?.map(|name| name.to_string());
         let all = || vec!["*".to_owned()];
         let conflated = self.conflated.clone().unwrap_or_else(all);
+        let link = self.link(hub, &cluster, place)?;
         Ok(RelayConfig {
             name: name.transpose()?.unwrap_or_else(|| source.clone()),
             source,
             cluster,
-            link: Settings {
-                domain,
-                ..self.link(hub, place)?
-            },
+            link: Settings { domain, ..link },
             hz,
             full: patterns("full", &self.full)?,
             conflated: patterns("conflated", &conflated)?,
@@ -106,7 +104,12 @@ impl RelayFile {
     }
 
     /// Returns how NATS is reached: as by the hub, or as the table says.
-    fn link(&self, hub: &ClusterConfig, place: &FilePlace) -> Result<Settings, String> {
+    fn link(
+        &self,
+        hub: &ClusterConfig,
+        cluster: &ClusterName,
+        place: &FilePlace,
+    ) -> Result<Settings, String> {
         let login = Login {
             credentials: self.credentials.clone(),
             nkey: self.nkey.clone(),
@@ -129,6 +132,7 @@ impl RelayFile {
             name: hub.link.name.clone(),
             credentials: login.credentials(place).map_err(text)?,
             tls: login.tls(place).map_err(text)?,
+            inbox: inbox(cluster, &hub.hub),
             ..Settings::default()
         })
     }

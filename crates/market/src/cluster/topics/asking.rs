@@ -32,6 +32,10 @@ pub(super) struct Asking {
     /// Messages of pushers by their hub: they keep their order, and wait until none that was sent
     /// before may have to be sent again.
     held: BTreeMap<Box<str>, VecDeque<Asked>>,
+    /// Whether answers are listened to: from the first write on.
+    listens: bool,
+    /// Whether NATS lets this hub hear no answers.
+    is_deaf: bool,
     shared: SharedTopics,
 }
 
@@ -55,8 +59,15 @@ impl Asking {
             timeout: config.writes.timeout,
             table: AskedWrites::new(session),
             held: BTreeMap::new(),
+            listens: false,
+            is_deaf: false,
             shared,
         }
+    }
+
+    /// Returns the pattern of the answers' subjects.
+    fn answers(&self) -> String {
+        subjects::answers(&self.cluster, self.hub.as_str())
     }
 
     /// Sends what clients have asked for, and gives up what has waited too long.
@@ -128,6 +139,10 @@ impl Asking {
             let text = format!("NOLINK there is no link to NATS: {NOTHING_WRITTEN}");
             return self.tell(&asked, Err(text));
         }
+        if self.is_deaf {
+            let text = self.deafness();
+            return self.tell(&asked, Err(text));
+        }
         let Some(epoch) = remote.reign(&hub) else {
             let text = format!("NOLINK hub '{hub}' is not heard: {NOTHING_WRITTEN}");
             return self.tell(&asked, Err(text));
@@ -158,12 +173,17 @@ impl Asking {
             Ok((id, ticket)) => (id, self.request(id, ticket)),
             Err(asked) => return self.tell(&asked, Err(BUSY.to_owned())),
         };
+        if !std::mem::replace(&mut self.listens, true) {
+            link.listen(&self.answers());
+        }
         let tag = requests.open(Request::Write(id.number));
+        let of = (&*hub, self.hub.as_str());
         let left_ns = due_ns.saturating_sub(now_ns);
         link.ask(
             tag,
             NatsRequest {
                 subject: subjects::write(&self.cluster, &hub, self.hub.as_str()),
+                reply: subjects::answer(&self.cluster, of, id),
                 payload: payload.into(),
                 // The table ends it before.
                 timeout: Duration::from_nanos(left_ns) + Duration::from_secs(1),
@@ -293,15 +313,31 @@ impl Asking {
         });
     }
 
+    /// The link to NATS is made, and with it the subscription to answers.
+    pub(super) fn connected(&mut self) {
+        self.is_deaf = false;
+    }
+
+    /// This hub's user of NATS may not subscribe to a pattern.
+    pub(super) fn not_hearing(&mut self, pattern: &str) {
+        if pattern != self.answers() {
+            return;
+        }
+        self.is_deaf = true;
+        let (lost, doubtful) = self.sort(self.table.all());
+        let text = self.deafness();
+        for number in lost {
+            self.end_with(number, |_| text.clone());
+        }
+        self.give_up(doubtful, |_| "answers cannot be heard any more".to_owned());
+    }
+
     /// This hub's user of NATS may not publish to a subject.
     pub(super) fn denied(&mut self, subject: &str) {
         let Some(hub) = subjects::owner_of_write(subject) else {
             return;
         };
-        let numbers = self.table.of_owner(hub);
-        let (lost, doubtful): (Vec<u64>, Vec<u64>) = numbers
-            .into_iter()
-            .partition(|&number| self.table.is_without_effect(number));
+        let (lost, doubtful) = self.sort(self.table.of_owner(hub));
         for number in lost {
             self.end_with(number, |hub| {
                 format!(
@@ -316,10 +352,26 @@ impl Asking {
         });
     }
 
+    /// Parts writes that have no effect from those that may have one.
+    fn sort(&self, numbers: Vec<u64>) -> (Vec<u64>, Vec<u64>) {
+        let is_lost = |&number: &u64| self.table.is_without_effect(number);
+        numbers.into_iter().partition(is_lost)
+    }
+
+    /// Returns what a client is told while no answer can be heard.
+    fn deafness(&self) -> String {
+        format!(
+            "NOPERM the NATS user of this hub may not subscribe to {}: {NOTHING_WRITTEN}",
+            self.answers()
+        )
+    }
+
     fn give_up(&mut self, numbers: Vec<u64>, why: impl Fn(&str) -> String) {
         for number in numbers {
-            self.end_with(number, |hub| {
-                format!("UNKNOWN {}: it may have taken the value, or not", why(hub))
+            let has_no_effect = self.table.is_without_effect(number);
+            self.end_with(number, |hub| match has_no_effect {
+                true => format!("NOLINK {}: {NOTHING_WRITTEN}", why(hub)),
+                false => format!("UNKNOWN {}: it may have taken the value, or not", why(hub)),
             });
         }
     }

@@ -165,6 +165,7 @@ impl Audit {
         };
         let storing = Storing {
             subject: self.subject.clone(),
+            stream: self.stream.name.clone(),
             id: line.id.clone(),
             payload: line.text.clone(),
             ..Storing::default()

@@ -50,8 +50,9 @@ struct Hub {
     follower: Follower,
     client: TopicClient,
     shown: Arc<RemoteHub>,
-    /// Whether its topics have come once.
-    has_joined: bool,
+    /// The reign whose topics are coming, and that of those that have come; 0 before the first.
+    coming: u64,
+    joined: u64,
 }
 
 /// A topic of a hub has a value, or is gone.
@@ -127,16 +128,19 @@ impl Remote {
             let names: Vec<Arc<[u8]>> = self.topics.keys().cloned().collect();
             names.iter().for_each(|name| self.show(name));
         }
-        let mut turned = Vec::new();
+        let mut before = Vec::with_capacity(self.hubs.len());
         for (source, hub) in &mut self.hubs {
+            before.push(hub.shown.staleness());
             let edge = &mut hub.follower.edge;
             if now_ns >= edge.deadline_ns() {
                 edge.handle_timeout(now_ns);
             }
+            // A new reign is in doubt before it is heard.
+            if hub.is_of_former_reign() {
+                hub.shown.is_doubtful.store(true, Ordering::Release);
+            }
             while let Some(output) = hub.follower.edge.next_output() {
-                if hub.apply(output, &mut self.changes) {
-                    turned.push(hub.shown.clone());
-                }
+                hub.apply(output, &mut self.changes);
             }
             while let Some(action) = hub.follower.edge.next_action() {
                 hub.follower.act(source, action, (link, requests));
@@ -146,13 +150,25 @@ impl Remote {
             self.complete(&mut change);
             self.change(change);
         }
-        for hub in &turned {
+        for hub in &self.turned_since(&before) {
             self.turned(hub);
             if hub.is_stale.load(Ordering::Relaxed) {
                 self.lost.push(hub.name.clone());
             }
         }
         self.look_whether_joined(now_ns);
+    }
+
+    /// What has come is shown: returns the hubs that are stale, or are so no more, since they were
+    /// looked at.
+    fn turned_since(&self, before: &[u8]) -> Vec<Arc<RemoteHub>> {
+        let hubs = self.hubs.values().zip(before);
+        let turned = hubs.filter(|(hub, before)| {
+            let is_doubtful = hub.is_of_former_reign();
+            hub.shown.is_doubtful.store(is_doubtful, Ordering::Release);
+            hub.shown.staleness() != **before
+        });
+        turned.map(|(hub, _)| hub.shown.clone()).collect()
     }
 
     /// Lets names become keys of this hub if the topics of the hubs that are heard have come. A hub
@@ -163,7 +179,7 @@ impl Remote {
         };
         let heard_ns = now_ns.saturating_sub(linked_ns);
         let mut hubs = self.hubs.values();
-        let is_here = |hub: &Hub| hub.has_joined || hub.shown.is_stale.load(Ordering::Relaxed);
+        let is_here = |hub: &Hub| hub.joined != 0 || hub.shown.is_stale.load(Ordering::Relaxed);
         if heard_ns >= JOIN_NS_MAX || heard_ns >= HEAR_NS && hubs.all(is_here) {
             info!("names that no other hub has may become keys of this hub");
             self.shared.board.set_joined();
@@ -261,10 +277,7 @@ impl Remote {
     /// Returns the topic that clients see under a name: of a hub that is heard before one that is
     /// not, then of the hub whose name comes first.
     fn best(&self, name: &[u8]) -> Option<Arc<RemoteTopic>> {
-        let rank = |topic: &&Arc<RemoteTopic>| {
-            let is_stale = topic.hub.is_stale.load(Ordering::Relaxed);
-            (is_stale, topic.hub.name.clone())
-        };
+        let rank = |topic: &&Arc<RemoteTopic>| (topic.hub.staleness() != 0, topic.hub.name.clone());
         self.topics.get(name)?.iter().min_by_key(rank).cloned()
     }
 
@@ -372,13 +385,20 @@ impl Hub {
             shown: Arc::new(RemoteHub {
                 name: name.into(),
                 is_stale: AtomicBool::new(false),
+                is_doubtful: AtomicBool::new(false),
             }),
-            has_joined: false,
+            coming: 0,
+            joined: 0,
         }
     }
 
-    /// Applies what the edge gives. Returns whether the hub has become stale, or is heard again.
-    fn apply(&mut self, output: EdgeOutput, changes: &mut Vec<Change>) -> bool {
+    /// Whether its topics are those of a reign that is over.
+    fn is_of_former_reign(&self) -> bool {
+        self.joined != 0 && self.joined != self.follower.edge.figures().epoch
+    }
+
+    /// Applies what the edge gives.
+    fn apply(&mut self, output: EdgeOutput, changes: &mut Vec<Change>) {
         let hub = &self.shown;
         let mut tell = |event: TopicEvent<'_>| changes.push(change(hub, event));
         match output {
@@ -386,21 +406,22 @@ impl Hub {
             EdgeOutput::Event(EdgeEvent::Joined { as_of }) => {
                 info!(hub = %hub.name, as_of, "the topics of a hub are joined");
                 self.client.joined(&mut tell);
-                self.has_joined = true;
+                self.joined = self.coming;
             }
             EdgeOutput::Event(EdgeEvent::OwnerEnded | EdgeEvent::OwnerSilent) => {
-                let is_new = !hub.is_stale.swap(true, Ordering::Relaxed);
-                if is_new {
+                if !hub.is_stale.swap(true, Ordering::Relaxed) {
                     warn!(hub = %hub.name, "a hub with topics is not heard");
                 }
-                return is_new;
             }
-            EdgeOutput::Event(EdgeEvent::OwnerBack | EdgeEvent::Restart { .. }) => {
-                return hub.is_stale.swap(false, Ordering::Relaxed);
+            EdgeOutput::Event(EdgeEvent::OwnerBack) => {
+                hub.is_stale.store(false, Ordering::Release);
+            }
+            EdgeOutput::Event(EdgeEvent::Restart { epoch, .. }) => {
+                self.coming = epoch;
+                hub.is_stale.store(false, Ordering::Release);
             }
             EdgeOutput::Event(_) => {}
         }
-        false
     }
 }
 

@@ -72,7 +72,11 @@ impl Taking {
         now_ns: u64,
     ) {
         let request = WriteRequest::decode(&message.payload);
-        let (request, reply) = match (request, &message.reply) {
+        let reply = message.reply.as_deref().filter(|reply| {
+            let of = (self.hub.as_str(), edge);
+            subjects::is_for_answers(reply, &self.cluster, of)
+        });
+        let (request, reply) = match (request, reply) {
             (Ok(request), Some(reply)) => (request, reply),
             (request, _) => {
                 let counter = &self.shared.writes.counters.unreadable;

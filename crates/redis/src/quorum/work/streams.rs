@@ -17,6 +17,10 @@ use crate::quorum::QuorumConfig;
 const LISTEN_NS: u64 = 3_000_000_000;
 const ASK_NS: u64 = 200_000_000;
 const QUESTION: &[u8] = b"?";
+/// Before the number of a message that a hub lacks.
+const LACKS: &[u8] = b"-";
+/// The primary sees to it.
+const HEALS: &[u8] = b"+";
 
 /// Whether the streams exist.
 #[derive(Clone, Copy, Debug)]
@@ -105,8 +109,23 @@ impl Work {
         self.streams = Streams::Due(now_ns.saturating_add(STREAMS_RETRY_NS));
     }
 
-    /// A question of a hub that knows of no keys, or the answer of one that does.
+    /// What hubs of the group say to each other: a question of a hub that knows of no keys, or the
+    /// answer of one that does; the complaint of a hub that lacks a message, or the answer of the
+    /// primary.
     pub(super) fn heard(&mut self, payload: &[u8]) {
+        if payload == HEALS {
+            return self.member.primary_answers(monotonic_ns());
+        }
+        if let Some(number) = payload.strip_prefix(LACKS) {
+            let number = std::str::from_utf8(number).ok();
+            if let Some(sequence) = number.and_then(|number| number.parse().ok())
+                && self.member.complained(sequence, monotonic_ns())
+            {
+                let subject = self.config.mark_subject();
+                self.link.publish(&subject, HEALS.into());
+            }
+            return;
+        }
         if payload == QUESTION {
             let known = self.member.known_message().max(self.known);
             if known > 0 {
@@ -129,6 +148,13 @@ impl Work {
             );
             self.known = message;
         }
+    }
+
+    /// Tells the primary which message this hub lacks.
+    pub(super) fn complain(&self) {
+        let mut text = LACKS.to_vec();
+        text.extend_from_slice(self.member.needed_message().to_string().as_bytes());
+        self.link.publish(&self.config.mark_subject(), text.into());
     }
 
     fn make_streams(&mut self) {

@@ -80,6 +80,7 @@ impl Work {
             return;
         }
         self.upkeep.lacking_ns = now_ns.saturating_add(LACKING_NS);
+        self.complain();
         let position = self.member.position();
         let is_newer =
             |head: &KeysHead| head.sequence > position.sequence && head.offset >= position.whole;
