@@ -584,8 +584,8 @@ pub struct Certainty {
     pub source: u16,
     /// Time of the value's last change at the source, nanoseconds since the UNIX epoch.
     pub source_time_ns: u64,
-    /// [`Figures::STALE`](super::Figures::STALE), [`Figures::IN_DOUBT`](super::Figures::IN_DOUBT)
-    /// and [`Certainty::LOST`]; 0 if the value is certain.
+    /// [`Figures::STALE`](super::Figures::STALE), [`Figures::IN_DOUBT`](super::Figures::IN_DOUBT),
+    /// [`Figures::AWAY`](super::Figures::AWAY) and [`Certainty::LOST`]; 0 if the value is certain.
     pub flags: u8,
 }
 

@@ -75,7 +75,7 @@ pub struct Bar {
 }
 
 impl Bar {
-    fn begin(start_ns: u64, price: i64, size: u32) -> Self {
+    pub(super) fn begin(start_ns: u64, price: i64, size: u32) -> Self {
         let mut bar = Self {
             start_ns,
             open: price,
@@ -91,7 +91,7 @@ impl Bar {
     }
 
     #[inline]
-    fn add(&mut self, price: i64, size: u32) {
+    pub(super) fn add(&mut self, price: i64, size: u32) {
         self.high = self.high.max(price);
         self.low = self.low.min(price);
         self.close = price;
@@ -145,6 +145,15 @@ impl Aggregator {
             bar: None,
             is_final: false,
             late: 0,
+        }
+    }
+
+    /// Creates an aggregator that goes on with a bar.
+    pub(super) fn going_on(interval: Interval, bar: Option<Bar>, is_final: bool) -> Self {
+        Self {
+            bar,
+            is_final,
+            ..Self::new(interval)
         }
     }
 

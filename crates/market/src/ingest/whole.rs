@@ -49,6 +49,12 @@ impl Traded {
         is_more || has_other_last && (self.volume == before.volume || before.last.is_none())
     }
 
+    /// Returns whether the hubs behind this one find more trades in it than in the value `before`,
+    /// which they have, too.
+    fn shows_more_than(&self, before: &Self) -> bool {
+        self.volume > before.volume || self.trades > before.trades
+    }
+
     /// Returns whether these are the trades of the value `before`, as far as a record tells: one
     /// without figures gives the volume alone.
     fn is_same_as(&self, before: &Self, figures: Option<&Figures>) -> bool {
@@ -63,8 +69,6 @@ impl Traded {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Before {
     own: Traded,
-    /// The same of the symbol that the topic is a venue of.
-    parent: Option<Traded>,
     /// Whether this session of the source has given the topic no value yet.
     is_first: bool,
 }
@@ -103,7 +107,7 @@ impl Batch<'_> {
         topic.begin();
         topic.valued_in(*self.work.session);
         self.take_over_book(topic, 0);
-        self.work.revive(topic, 0, 0);
+        self.work.revive(topic, 0, (0, true));
         self.work.apply(topic, message);
     }
 
@@ -124,7 +128,6 @@ impl Work<'_> {
     pub(super) fn before(&self, topic: &Topic) -> Before {
         Before {
             own: self.traded(topic),
-            parent: topic.parent().map(|parent| self.traded(parent)),
             is_first: topic.valued_session() != *self.session,
         }
     }
@@ -163,13 +166,14 @@ impl Work<'_> {
         if until_ns == 0 {
             return;
         }
+        if let Some(parent) = topic.parent() {
+            parent.traded_until(until_ns);
+        }
         self.miss_trades(topic, until_ns);
-        if !has_more {
+        if !new.shows_more_than(&before.own) {
             self.append_lost(topic, until_ns);
         }
-        if let (Some(parent), Some(old)) = (topic.parent().cloned(), before.parent)
-            && !self.traded(&parent).has_more_than(&old)
-        {
+        if let Some(parent) = topic.parent().cloned() {
             self.append_lost(&parent, until_ns);
         }
     }
