@@ -155,7 +155,7 @@ impl Bars {
                 // The symbol's trades of this interval have not been counted.
                 let value = self.board.value(symbol.number);
                 let until_ns = traded_until_ns(symbol, value.as_ref());
-                if new.state.lock().miss(until_ns) {
+                if new.state.lock().miss(until_ns, 0) {
                     continued.push(new);
                 }
             }

@@ -240,6 +240,7 @@ impl Ingest {
             possible_until_ns: times::possible_until_ns(receive_time_ns),
             happens_ns: 0,
             untold_loss: None,
+            is_last_told: false,
             received: 0,
             refused: 0,
         };
@@ -502,6 +503,7 @@ impl Batch<'_> {
             topic.trades_may_repeat();
         }
         self.begin_behind_symbol(topic, is_replaced);
+        self.renew_bars(topic);
         self.declare_open(topic, (symbol, venue));
         self.take_over_book(topic, time_ns);
         let told = self.symbols.take_told(symbol, self.venues.key(venue));

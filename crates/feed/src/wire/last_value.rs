@@ -194,7 +194,7 @@ impl LastValue {
             }
             Message::Certainty(certainty) => {
                 let figures = self.figures.get_or_insert_default();
-                figures.flags = certainty.flags & !Certainty::LOST;
+                figures.flags = certainty.flags & !(Certainty::LOST | Certainty::OTHER);
                 self.sequence = sequence;
             }
             Message::SessionStart(start) => {

@@ -129,6 +129,17 @@ impl BarState {
         }
     }
 
+    /// Forgets the newest bar: the topic is another one from now on, and only has the same name. What
+    /// it had traded until `until_ns` may be missing in the next bar.
+    pub(crate) fn forget(&mut self, until_ns: u64) {
+        if self.bars.newest().is_some() {
+            self.bars = Aggregator::new(self.interval);
+            (self.apart, self.continued_end_ns) = (None, 0);
+            self.version += 1;
+        }
+        self.missing_until_ns = self.missing_until_ns.max(until_ns);
+    }
+
     /// Notes that a client reads the bars under the name of the symbol's only venue.
     pub(crate) fn read_as_venue(&mut self) {
         self.is_read_as_venue = true;
@@ -198,8 +209,9 @@ impl BarState {
     }
 
     /// Notes that trades until a source time are missing: those of the open bar, and of one that
-    /// has begun at that time. Returns whether the open bar is partial with it, which is a change.
-    pub(crate) fn miss(&mut self, until_ns: u64) -> bool {
+    /// has begun at that time. So many as `left_out` are known to be; 0 if none. Returns whether that
+    /// changes what is shown: the open bar is partial with it, or the trades may be late.
+    pub(crate) fn miss(&mut self, until_ns: u64, left_out: u32) -> bool {
         self.missing_until_ns = self.missing_until_ns.max(until_ns);
         let is_open = self.bars.end_ns().is_some();
         let mut is_new = !self.is_partial && is_open;
@@ -207,6 +219,7 @@ impl BarState {
         if let Some(apart) = &mut self.apart {
             is_new |= apart.miss(until_ns, is_open);
         }
+        is_new |= self.bars.leave_out(left_out);
         self.version += u64::from(is_new);
         is_new
     }

@@ -64,6 +64,9 @@ pub(super) struct Work<'a> {
     pub(super) receive_time_ns: u64,
     /// The last source time that can be, ns since the UNIX epoch.
     pub(super) possible_until_ns: u64,
+    /// Whether the readers of the hub's own feed were told of the last trade of a whole value as one
+    /// of the symbol.
+    pub(super) is_last_told: bool,
     /// Number of a topic that begins, and the source time until which its bars lack trades, which
     /// the hubs behind this one do not know yet.
     pub(super) untold_loss: Option<(u32, u64)>,
@@ -162,10 +165,15 @@ impl Work<'_> {
             self.tell_certainty(topic);
         }
         if let Message::Certainty(told) = message
+            && told.flags & wire::Certainty::OTHER != 0
+        {
+            self.forget_bars(topic);
+        }
+        if let Message::Certainty(told) = message
             && told.flags & wire::Certainty::LOST != 0
         {
-            self.miss_trades(topic, told.source_time_ns);
-            self.tell_lost_of_links(topic, told.source_time_ns);
+            self.miss_trades(topic, told.source_time_ns, told.lost_trades);
+            self.tell_lost_of_links(topic, told.source_time_ns, told.lost_trades);
         }
         let is_record = matches!(message, Message::LastValue(_));
         if is_record || matches!(message, Message::Status(_)) {
@@ -203,6 +211,7 @@ impl Work<'_> {
                 source: topic.venue(),
                 source_time_ns: top.source_time_ns,
                 flags: self.market.board.certainty(topic, top.flags),
+                lost_trades: 0,
             })));
         }
         self.publish_book_again(topic);
@@ -212,27 +221,39 @@ impl Work<'_> {
     /// of `source_time_ns` that ends the doubt: trades may be among them.
     #[cold]
     pub(super) fn tell_lost(&mut self, topic: &Topic, source_time_ns: u64) {
-        self.miss_trades(topic, source_time_ns);
-        self.append_lost(topic, source_time_ns);
-        self.tell_lost_of_links(topic, source_time_ns);
+        self.miss_trades(topic, source_time_ns, 0);
+        self.append_lost(topic, source_time_ns, 0);
+        self.tell_lost_of_links(topic, source_time_ns, 0);
     }
 
     /// Tells the same of the topics that have a topic's trades too.
-    fn tell_lost_of_links(&mut self, topic: &Topic, source_time_ns: u64) {
+    fn tell_lost_of_links(&mut self, topic: &Topic, source_time_ns: u64, lost_trades: u32) {
         let links = [topic.parent().cloned(), topic.namesake()];
         for topic in links.into_iter().flatten() {
-            self.append_lost(&topic, source_time_ns);
+            self.append_lost(&topic, source_time_ns, lost_trades);
         }
     }
 
     #[cold]
-    pub(super) fn append_lost(&mut self, topic: &Topic, source_time_ns: u64) {
+    pub(super) fn append_lost(&mut self, topic: &Topic, source_time_ns: u64, lost_trades: u32) {
+        self.append_certainty(topic, source_time_ns, wire::Certainty::LOST, lost_trades);
+    }
+
+    /// Tells the readers of the hub's own feed that something has happened to a topic's trades.
+    pub(super) fn append_certainty(
+        &mut self,
+        topic: &Topic,
+        source_time_ns: u64,
+        event: u8,
+        lost_trades: u32,
+    ) {
         if let Some(slot) = self.market.board.slots().slot(topic.number) {
             let told = wire::Certainty {
                 symbol: topic.number,
                 source: topic.venue(),
                 source_time_ns,
-                flags: self.market.board.certainty(topic, slot.flags()) | wire::Certainty::LOST,
+                flags: self.market.board.certainty(topic, slot.flags()) | event,
+                lost_trades,
             };
             topic.told_at(self.journal.append(&Message::Certainty(told)));
         }
@@ -512,7 +533,7 @@ fn store_rare(
             topic.told_at(journal.append(&Message::Certainty(wire::Certainty {
                 symbol: address.number,
                 source: address.venue,
-                flags: own | told.flags & wire::Certainty::LOST,
+                flags: own | told.flags & (wire::Certainty::LOST | wire::Certainty::OTHER),
                 ..*told
             })));
             // It is no event at the source, and has no latency.

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use tidewire_feed::server::Steps;
-use tidewire_feed::wire::Trade;
+use tidewire_feed::wire::{Certainty, Trade};
 
 use super::Batch;
 use super::apply::Work;
 use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown, TopicBars, publish};
 use crate::board::VENUE_SEPARATOR;
 use crate::topic::Topic;
+use crate::venues::is_consolidated;
 pub(crate) use sources::OpenBars;
 use sources::{Due, Role};
 
@@ -80,7 +81,7 @@ impl Batch<'_> {
     /// whole value begins a venue (`is_replaced`).
     pub(super) fn begin_behind_symbol(&mut self, topic: &Topic, is_replaced: bool) {
         let may_be_venue = self.venues.is_hub() || is_replaced;
-        if !may_be_venue || topic.newest_trade_ns() != 0 || topic.parent().is_some() {
+        if !may_be_venue || topic.newest_trade_ns() != 0 {
             return;
         }
         let name = topic.definition().name;
@@ -93,7 +94,31 @@ impl Batch<'_> {
                 true => symbol.newest_trade_ns(),
                 false => symbol.left_until_ns(venue),
             };
+            if !is_only && until_ns != 0 {
+                // Its trades of that time may come again.
+                topic.traded_until(until_ns);
+                topic.trades_may_repeat();
+            }
             self.work.begin_behind(topic, until_ns);
+        }
+    }
+
+    /// Begins the bars of a topic again if its name may stand for another value than before: a hub
+    /// gives such names in the order in which its sources come, and may have restarted.
+    pub(super) fn renew_bars(&mut self, topic: &Topic) {
+        if !self.venues.is_hub() || topic.newest_trade_ns() == 0 {
+            return;
+        }
+        let name = topic.definition().name;
+        let Some((_, venue)) = name.as_str().rsplit_once(VENUE_SEPARATOR) else {
+            return;
+        };
+        let board = &self.work.market.board;
+        let has_second = || board.has_name(&format!("{}#2", name.as_str()));
+        let is_meant = venue.contains('#') || is_consolidated(venue) || has_second();
+        if topic.parent().is_none() && is_meant {
+            self.work.append_certainty(topic, 0, Certainty::OTHER, 0);
+            self.work.forget_bars(topic);
         }
     }
 
@@ -226,14 +251,14 @@ impl Work<'_> {
     }
 
     /// Notes that the bars of a topic, and of those with the same trades, miss trades until a
-    /// source time. Publishes those that are partial with it.
+    /// source time, as many as `left_out` if that is not 0. Publishes those that change with it.
     #[cold]
-    pub(super) fn miss_trades(&mut self, topic: &Topic, until_ns: u64) {
+    pub(super) fn miss_trades(&mut self, topic: &Topic, until_ns: u64, left_out: u32) {
         let namesake = topic.namesake();
         let parent = topic.parent().map(|parent| &**parent);
         let all = [Some(topic), parent, namesake.as_deref()];
         for topic in all.into_iter().flatten() {
-            self.miss_own_trades(topic, until_ns);
+            self.miss_own_trades(topic, until_ns, left_out);
         }
     }
 
@@ -263,7 +288,7 @@ impl Work<'_> {
     fn begin_behind(&mut self, topic: &Topic, until_ns: u64) {
         if until_ns != 0 {
             topic.begin_behind(until_ns);
-            self.miss_own_trades(topic, until_ns);
+            self.miss_own_trades(topic, until_ns, 0);
             self.untold_loss = Some((topic.number, until_ns));
         }
     }
@@ -273,7 +298,7 @@ impl Work<'_> {
         if let Some((number, until_ns)) = self.untold_loss.take()
             && number == topic.number
         {
-            self.append_lost(topic, until_ns);
+            self.append_lost(topic, until_ns, 0);
         }
     }
 
@@ -281,18 +306,26 @@ impl Work<'_> {
     /// partial with it.
     #[cold]
     pub(super) fn may_lack_trades(&mut self, topic: &Topic) {
-        self.miss_own_trades(topic, 0);
+        self.miss_own_trades(topic, 0, 0);
     }
 
-    fn miss_own_trades(&mut self, topic: &Topic, until_ns: u64) {
+    fn miss_own_trades(&mut self, topic: &Topic, until_ns: u64, left_out: u32) {
         for bars in topic.derived.bars().into_iter().flat_map(TopicBars::iter) {
             let mut state = bars.state.lock();
-            if state.miss(until_ns)
+            if state.miss(until_ns, left_out)
                 && let Some(shown) = state.shown()
             {
                 let version = state.version();
                 self.publish_behind(bars, (&mut state, &shown), version);
             }
+        }
+    }
+
+    /// Begins the bars of a topic again, which is another one from now on under the same name.
+    #[cold]
+    pub(super) fn forget_bars(&self, topic: &Topic) {
+        for bars in topic.derived.bars().into_iter().flat_map(TopicBars::iter) {
+            bars.state.lock().forget(topic.newest_trade_ns());
         }
     }
 

@@ -69,7 +69,7 @@ impl Batch<'_> {
             if !goes_on && topic.is_consolidated_upstream() {
                 // The hub's trades go on in that of a venue.
                 self.work.may_lack_trades(topic);
-                self.work.append_lost(topic, topic.newest_trade_ns());
+                self.work.append_lost(topic, topic.newest_trade_ns(), 0);
             }
             if !goes_on && !is_stale {
                 self.work.mark(topic, FLAG_STALE, 0, true);

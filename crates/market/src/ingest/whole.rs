@@ -69,6 +69,8 @@ impl Traded {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Before {
     own: Traded,
+    /// The same of the symbol that the topic is a venue of.
+    parent: Option<Traded>,
     /// Whether this session of the source has given the topic no value yet.
     is_first: bool,
 }
@@ -125,9 +127,11 @@ impl Batch<'_> {
 
 impl Work<'_> {
     /// Returns what a topic has traded, before a whole value of it is applied.
-    pub(super) fn before(&self, topic: &Topic) -> Before {
+    pub(super) fn before(&mut self, topic: &Topic) -> Before {
+        self.is_last_told = false;
         Before {
             own: self.traded(topic),
+            parent: topic.parent().map(|parent| self.traded(parent)),
             is_first: topic.valued_session() != *self.session,
         }
     }
@@ -169,12 +173,18 @@ impl Work<'_> {
         if let Some(parent) = topic.parent() {
             parent.traded_until(until_ns);
         }
-        self.miss_trades(topic, until_ns);
-        if !new.shows_more_than(&before.own) {
-            self.append_lost(topic, until_ns);
+        // In another session of the source all of them are new.
+        let more = new.trades.saturating_sub(before.own.trades);
+        let left_out = if before.is_first { new.trades } else { more };
+        self.miss_trades(topic, until_ns, left_out);
+        // Hubs behind this one find the trades that a value has more than the one before.
+        if !new.shows_more_than(&before.own) || left_out > more {
+            self.append_lost(topic, until_ns, left_out - more);
         }
-        if let Some(parent) = topic.parent().cloned() {
-            self.append_lost(&parent, until_ns);
+        if let (Some(parent), Some(old)) = (topic.parent().cloned(), before.parent) {
+            let told = old.trades.saturating_add(u32::from(self.is_last_told));
+            let shown = self.traded(&parent).trades.saturating_sub(told);
+            self.append_lost(&parent, until_ns, left_out.saturating_sub(shown));
         }
     }
 }

@@ -209,6 +209,8 @@ impl World {
         }
         sender.venues[at].1 = Some(name);
         let number = sender.venues[at].0;
+        // What it has sent before had the other name.
+        sender.log.clear();
         if let Some(ingest) = &mut sender.ingest {
             let mut batch = ingest.begin(self.now_ns);
             batch.venue(&venue(number, name));

@@ -95,6 +95,7 @@ impl Work<'_> {
             _ => 0,
         };
         let told = (is_trade.then_some(repeated), is_told);
+        self.is_last_told = is_trade;
         match self.append_changes(&topic, &before, &value, told, address) {
             Some(sequence) => value.sequence = sequence,
             // The readers of the hub's own feed learn of no other time.
