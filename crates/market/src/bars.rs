@@ -351,17 +351,16 @@ pub(crate) fn publish(
     version: u64,
     (publication, lanes): &mut Dispatch,
 ) {
-    let mut push = |(channel, symbol): (&[u8], &[u8]),
-                    (id, interest): (TopicId, u64),
-                    shown: &Shown| {
-        *lanes |= interest;
-        publication.push_with(channel, Origin::Topic(id), version, |out| {
-            state.write_json(out, symbol, shown, false);
-        });
-        if shown.is_final {
-            publication.finalize();
-        }
-    };
+    let mut push =
+        |(channel, symbol): (&[u8], &[u8]), (id, interest): (TopicId, u64), shown: &Shown| {
+            *lanes |= interest;
+            publication.push_with(channel, Origin::Topic(id), version, |out| {
+                state.write_json(out, symbol, shown, false);
+            });
+            if shown.is_final {
+                publication.finalize();
+            }
+        };
     if bars.interest() != 0 {
         let names = (bars.name(), bars.symbol());
         push(names, (bars.topic_id(), bars.interest()), shown);

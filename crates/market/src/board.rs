@@ -195,7 +195,11 @@ impl Board {
     /// Returns what the readers of the hub's own feed are told of how certain a topic's value is,
     /// which has these flags.
     pub(crate) fn certainty(&self, topic: &Topic, flags: u32) -> u8 {
-        let away = if self.is_away(topic) { Figures::AWAY } else { 0 };
+        let away = if self.is_away(topic) {
+            Figures::AWAY
+        } else {
+            0
+        };
         certainty(flags) | away
     }
 

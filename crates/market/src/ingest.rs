@@ -10,8 +10,8 @@ use tidewire_fanout::Publication;
 use tidewire_feed::client::{Gap, PublisherLogin, Side, Sink};
 use tidewire_feed::server::Readable;
 use tidewire_feed::wire::{
-    Definition, Figures, LastValue, Level, Login, Message, ReferenceKind, Refused, SessionStart, Venue,
-    VenueName,
+    Definition, Figures, LastValue, Level, Login, Message, ReferenceKind, Refused, SessionStart,
+    Venue, VenueName,
 };
 use tidewire_lastvalue::{FLAG_STALE, LatencyRecorder, NumberSet, PRICE_UNDEFINED, Writer};
 use tidewire_retry::Seldom;

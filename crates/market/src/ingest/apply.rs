@@ -164,16 +164,8 @@ impl Work<'_> {
         if ends_doubt {
             self.tell_certainty(topic);
         }
-        if let Message::Certainty(told) = message
-            && told.flags & wire::Certainty::OTHER != 0
-        {
-            self.forget_bars(topic);
-        }
-        if let Message::Certainty(told) = message
-            && told.flags & wire::Certainty::LOST != 0
-        {
-            self.miss_trades(topic, told.source_time_ns, told.lost_trades);
-            self.tell_lost_of_links(topic, told.source_time_ns, told.lost_trades);
+        if let Message::Certainty(told) = message {
+            self.note_event(topic, told);
         }
         let is_record = matches!(message, Message::LastValue(_));
         if is_record || matches!(message, Message::Status(_)) {
@@ -199,6 +191,18 @@ impl Work<'_> {
             self.follow_links(topic, message);
         }
         true
+    }
+
+    /// Notes what a hub says has happened to a topic's trades.
+    #[cold]
+    fn note_event(&mut self, topic: &Topic, told: &wire::Certainty) {
+        if told.flags & wire::Certainty::OTHER != 0 {
+            self.forget_bars(topic);
+        }
+        if told.flags & wire::Certainty::LOST != 0 {
+            self.miss_trades(topic, told.source_time_ns, told.lost_trades);
+            self.tell_lost_of_links(topic, told.source_time_ns, told.lost_trades);
+        }
     }
 
     /// Tells the hub's own feed, and those who follow the book, how certain a topic's value is.
@@ -298,7 +302,11 @@ impl Work<'_> {
         if value.flags & FLAG_DOUBT != 0 && self.certainties.doubt != Doubt::Records {
             self.tell_lost(topic, time_ns);
         }
-        let time_ns = if is_replaced { value.source_time_ns } else { time_ns };
+        let time_ns = if is_replaced {
+            value.source_time_ns
+        } else {
+            time_ns
+        };
         if has_old_status {
             self.forget_status(topic, time_ns);
         }
