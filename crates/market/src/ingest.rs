@@ -458,6 +458,7 @@ impl Batch<'_> {
                 } else {
                     self.publish_if_named(symbol, topic, &before);
                 }
+                self.work.tell_behind(topic);
                 self.work.follow(topic, None);
             }
             // It has another source, or became one venue of several.

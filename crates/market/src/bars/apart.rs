@@ -1,8 +1,9 @@
 //! The bar of a symbol's only venue, where the symbol's own bar has trades of another one.
 //!
-//! A symbol that another hub gives is of one venue, and after a restart of that hub perhaps of another
-//! one. The symbol's bar goes on, with the trades of both. Under the name of the venue that is there now
-//! it has the trades from the change on alone. The next bar is the same under both names.
+//! A symbol that another hub gives is of one venue, and after a restart of that hub perhaps of
+//! another one. The symbol's bar goes on, with the trades of both. Under the name of the venue that
+//! is there now it has the trades from the change on alone. The next bar is the same under both
+//! names.
 
 use super::bar::Bar;
 

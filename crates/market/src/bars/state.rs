@@ -113,8 +113,9 @@ impl BarState {
         self.bars.newest().is_some()
     }
 
-    /// Notes that the symbol is of another venue from now on. Where that is one venue, the newest bar
-    /// is not that venue's, and its trades until `missing_until_ns` may be missing; 0 if none are.
+    /// Notes that the symbol is of another venue from now on. Where that is one venue, the newest
+    /// bar is not that venue's, and its trades until `missing_until_ns` may be missing; 0 if none
+    /// are.
     /// `None` stands for all venues: the newest bar has the trades of all.
     pub(crate) fn change_venue(&mut self, missing_until_ns: Option<u64>) {
         self.version += 1;
@@ -129,8 +130,8 @@ impl BarState {
         }
     }
 
-    /// Forgets the newest bar: the topic is another one from now on, and only has the same name. What
-    /// it had traded until `until_ns` may be missing in the next bar.
+    /// Forgets the newest bar: the topic is another one from now on, and only has the same name.
+    /// What it had traded until `until_ns` may be missing in the next bar.
     pub(crate) fn forget(&mut self, until_ns: u64) {
         if self.bars.newest().is_some() {
             self.bars = Aggregator::new(self.interval);
@@ -209,8 +210,8 @@ impl BarState {
     }
 
     /// Notes that trades until a source time are missing: those of the open bar, and of one that
-    /// has begun at that time. So many as `left_out` are known to be; 0 if none. Returns whether that
-    /// changes what is shown: the open bar is partial with it, or the trades may be late.
+    /// has begun at that time. As many as `left_out` are known to be; 0 if none. Returns whether
+    /// that changes what is shown: the open bar is partial with it, or the trades may be late.
     pub(crate) fn miss(&mut self, until_ns: u64, left_out: u32) -> bool {
         self.missing_until_ns = self.missing_until_ns.max(until_ns);
         let is_open = self.bars.end_ns().is_some();
@@ -323,8 +324,8 @@ impl BarState {
         })
     }
 
-    /// Returns what is shown under the name of the symbol's only venue, where `shown` is shown of the
-    /// symbol; `None` if the venue has not traded in that bar.
+    /// Returns what is shown under the name of the symbol's only venue, where `shown` is shown of
+    /// the symbol; `None` if the venue has not traded in that bar.
     pub(crate) fn shown_as_venue(&self, shown: &Shown) -> Option<Shown> {
         let Some(apart) = &self.apart else {
             return Some(*shown);

@@ -64,8 +64,8 @@ pub(super) struct Work<'a> {
     pub(super) receive_time_ns: u64,
     /// The last source time that can be, ns since the UNIX epoch.
     pub(super) possible_until_ns: u64,
-    /// Whether the readers of the hub's own feed were told of the last trade of a whole value as one
-    /// of the symbol.
+    /// Whether the readers of the hub's own feed were told of the last trade of a whole value as
+    /// one of the symbol.
     pub(super) is_last_told: bool,
     /// Number of a topic that begins, and the source time until which its bars lack trades, which
     /// the hubs behind this one do not know yet.

@@ -273,7 +273,7 @@ impl RecordingPlayer<'_> {
 
 /// Returns the name of the number of consolidated values. A hub gives it at each login, so the
 /// stream does not have it. It says that a symbol has one value, of one venue or of all, also where
-/// that is another venue than before: the replay has the bars of a hub that follows the recorded one.
+/// that is another venue than before: the replay has the bars of a hub behind the recorded one.
 fn consolidated() -> Message {
     Message::Venue(Venue {
         source: CONSOLIDATED,

@@ -66,6 +66,10 @@ struct World {
     needless: u64,
     /// Whether the first follower has restarted.
     has_other_names: bool,
+    /// Whether all hubs have read everything.
+    is_settled: bool,
+    /// The hub at which each name of a venue was used first.
+    used: Vec<(usize, &'static str)>,
 }
 
 impl World {
@@ -97,6 +101,13 @@ impl World {
             partial: 0,
             needless: 0,
             has_other_names: false,
+            is_settled: false,
+            used: setting
+                .senders
+                .iter()
+                .flat_map(|(head, venues)| venues.iter().map(|(_, name)| (*head, *name)))
+                .filter_map(|(head, name)| Some((head, name?)))
+                .collect(),
         }
     }
 
@@ -209,10 +220,19 @@ impl World {
             return;
         }
         let sender = &mut self.senders[place];
+        // Two hubs with one venue: the second one's has another name at the hub behind them.
+        if self
+            .used
+            .iter()
+            .any(|(head, known)| *known == name && *head != sender.head)
+        {
+            return;
+        }
         let at = at % sender.venues.len();
         if self.hubs[sender.head].is_stopped {
             return;
         }
+        self.used.push((sender.head, name));
         sender.venues[at].1 = Some(name);
         let number = sender.venues[at].0;
         // What it has sent before had the other name.
@@ -282,6 +302,7 @@ impl World {
     }
 
     fn step(&mut self, step: Step) {
+        self.is_settled = step == Step::Settle;
         match step {
             Step::Trade(place, venue) => self.trade(place, venue),
             Step::Quote(place, venue) => self.quote(place, venue),
@@ -388,7 +409,7 @@ impl World {
                 staleness(&value) != 0
             });
         // A hub that has restarted may give the name to another source.
-        if at > heads || is_old && self.has_other_names {
+        if at > heads || self.has_other_names && (is_old || !self.is_settled) {
             return None;
         }
         let source = self.hubs[heads].market.board.named(name)?.facts();

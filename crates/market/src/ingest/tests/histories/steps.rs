@@ -28,7 +28,7 @@ pub(super) enum Step {
     Rename(usize, usize, &'static str),
     /// A hub is killed, and starts without what it knew.
     Kill(usize),
-    /// The same, and what it has sent and nobody has read is lost.
+    /// The same, and what it has sent and no hub has read is lost.
     KillAndLose(usize),
     Stop(usize),
     Continue(usize),
