@@ -254,17 +254,11 @@ impl Work<'_> {
     /// source time, as many as `left_out` if that is not 0. Publishes those that change with it.
     #[cold]
     pub(super) fn miss_trades(&mut self, topic: &Topic, until_ns: u64, left_out: u32) {
-        self.miss_venue_trades(topic, until_ns, left_out);
-        if let Some(parent) = topic.parent() {
-            self.miss_own_trades(parent, until_ns, left_out);
-        }
-    }
-
-    /// Does the same where the bars of the symbol of several venues have those trades.
-    pub(super) fn miss_venue_trades(&mut self, topic: &Topic, until_ns: u64, left_out: u32) {
-        self.miss_own_trades(topic, until_ns, left_out);
-        if let Some(namesake) = topic.namesake() {
-            self.miss_own_trades(&namesake, until_ns, left_out);
+        let namesake = topic.namesake();
+        let parent = topic.parent().map(|parent| &**parent);
+        let all = [Some(topic), parent, namesake.as_deref()];
+        for topic in all.into_iter().flatten() {
+            self.miss_own_trades(topic, until_ns, left_out);
         }
     }
 
@@ -315,8 +309,7 @@ impl Work<'_> {
         self.miss_own_trades(topic, 0, 0);
     }
 
-    /// Does the same for the bars of this topic alone.
-    pub(super) fn miss_own_trades(&mut self, topic: &Topic, until_ns: u64, left_out: u32) {
+    fn miss_own_trades(&mut self, topic: &Topic, until_ns: u64, left_out: u32) {
         for bars in topic.derived.bars().into_iter().flat_map(TopicBars::iter) {
             let mut state = bars.state.lock();
             if state.miss(until_ns, left_out)

@@ -55,12 +55,6 @@ impl Traded {
         self.volume > before.volume || self.trades > before.trades
     }
 
-    /// Returns whether these are as many trades as those of the value `before`, with their prices.
-    fn has_figures_of(&self, before: &Self) -> bool {
-        let figures = |of: &Self| (of.volume, of.trades, of.turnover, of.high, of.low);
-        figures(self) == figures(before)
-    }
-
     /// Returns whether these are the trades of the value `before`, as far as a record tells: one
     /// without figures gives the volume alone.
     fn is_same_as(&self, before: &Self, figures: Option<&Figures>) -> bool {
@@ -182,20 +176,14 @@ impl Work<'_> {
         // In another session of the source all of them are new.
         let more = new.trades.saturating_sub(before.own.trades);
         let left_out = if before.is_first { new.trades } else { more };
-        self.miss_venue_trades(topic, until_ns, left_out);
+        self.miss_trades(topic, until_ns, left_out);
         // Hubs behind this one find the trades that a value has more than the one before.
         if !new.shows_more_than(&before.own) || left_out > more {
             self.append_lost(topic, until_ns, left_out - more);
         }
         if let (Some(parent), Some(old)) = (topic.parent().cloned(), before.parent) {
-            let new = self.traded(&parent);
-            // The hub's value was another venue of the symbol before: its bars have these trades.
-            if new.has_figures_of(&old) {
-                return;
-            }
-            self.miss_own_trades(&parent, until_ns, left_out);
             let told = old.trades.saturating_add(u32::from(self.is_last_told));
-            let shown = new.trades.saturating_sub(told);
+            let shown = self.traded(&parent).trades.saturating_sub(told);
             self.append_lost(&parent, until_ns, left_out.saturating_sub(shown));
         }
     }

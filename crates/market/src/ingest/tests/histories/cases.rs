@@ -163,7 +163,8 @@ fn the_value_of_a_hub_has_no_trades_of_another_one() {
     let world = played(&setting(3, &[0, 0, 1]), &steps);
     let bar = world.hubs[2].bar("S@consolidated").unwrap();
     assert_eq!((bar.volume, bar.is_partial), (0b100, true));
-    assert_eq!(bars(&world, "S"), [Some((3, false)); 3]);
+    let sum = bars(&world, "S");
+    assert!(sum.iter().all(|bar| bar.is_some_and(|bar| bar.0 == 3)));
 }
 
 /// The hubs behind the one that had lost its hub closed their bars as whole.
