@@ -1,5 +1,8 @@
 //! What may happen to the hubs, and random orders of it.
 
+/// A venue's number, and its name if it has one.
+pub(super) type Numbered = (u16, Option<&'static str>);
+
 /// What the hubs and publishers of a history are.
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
@@ -7,7 +10,7 @@ pub(super) struct Setting {
     pub(super) heads: usize,
     pub(super) followers: usize,
     /// The hub of each publisher, and the numbers and names of its venues.
-    pub(super) senders: Vec<(usize, Vec<(u16, Option<&'static str>)>)>,
+    pub(super) senders: Vec<(usize, Vec<Numbered>)>,
     /// Whether each hub has a client of all bars from its start on.
     pub(super) is_asked: bool,
 }
