@@ -158,9 +158,10 @@ fn a_certainty() {
         symbol: 1,
         source: 2,
         source_time_ns: 3,
-        flags: Figures::IN_DOUBT,
+        flags: Figures::IN_DOUBT | Certainty::LOST,
+        lost_trades: 4,
     };
-    let bytes = hex("25 00 0200 01000000 0300000000000000 02 00000000000000 0000000000000000");
+    let bytes = hex("25 00 0200 01000000 0300000000000000 06 000000 04000000 0000000000000000");
     assert_eq!(encoded(&Message::Certainty(certainty)), bytes);
 }
 

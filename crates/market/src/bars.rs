@@ -3,6 +3,7 @@
 //! Bars are made only of symbols and intervals that a client has asked for, and from then on until
 //! the hub ends.
 
+mod apart;
 mod bar;
 mod clock;
 mod mount;
@@ -15,11 +16,12 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::RwLock;
 use tidewire_fanout as fanout;
 use tidewire_fanout::{Dispatch, Matches, Origin, Post, Subscriptions, TopicId, TopicSource};
-use tidewire_lastvalue::{FLAG_STALE, MarketValue, PRICE_UNDEFINED};
+use tidewire_lastvalue::{MarketValue, PRICE_UNDEFINED};
 
 use crate::board::Board;
 use crate::derived::DerivedTopic;
-use crate::topic::{Member, Topic};
+use crate::topic::Topic;
+use crate::venues::is_consolidated;
 
 pub use bar::{Aggregator, Bar, Interval, Outcome};
 pub use clock::BarClock;
@@ -153,12 +155,22 @@ impl Bars {
                 // The symbol's trades of this interval have not been counted.
                 let value = self.board.value(symbol.number);
                 let until_ns = traded_until_ns(symbol, value.as_ref());
-                if new.state.lock().miss(until_ns) {
+                if new.state.lock().miss(until_ns, 0) {
                     continued.push(new);
                 }
             }
         }
         continued
+    }
+
+    /// Notes that a symbol that was of one venue, or of all of a hub, is of `venue` from now on.
+    pub(crate) fn change_venue(&self, topic: &Topic, venue: &str) {
+        let bars = topic.derived.bars().into_iter().flat_map(TopicBars::iter);
+        for bars in bars {
+            let is_one = !is_consolidated(venue);
+            let until_ns = is_one.then(|| topic.left_until_ns(venue));
+            bars.state.lock().change_venue(until_ns);
+        }
     }
 
     /// Returns the bars of the venues of a symbol, and of its namesake. The symbol's own bars of
@@ -216,18 +228,11 @@ impl Bars {
         topic.is_some_and(|topic| topic.is_consolidated())
     }
 
-    /// Returns whether a symbol of these bars is that of a hub, or one of its venues is, which is
-    /// away and may have trades meanwhile.
+    /// Returns whether a hub that gives the symbol of these bars is away, and may have trades
+    /// meanwhile.
     fn awaits_hub(&self, number: u32) -> bool {
-        let is_away = |topic: &Topic| {
-            let slot = self.board.slots().slot(topic.number);
-            topic.is_left_by_hub() && slot.is_some_and(|slot| slot.flags() & FLAG_STALE != 0)
-        };
         let topic = self.board.topic(number / KINDS);
-        topic.is_some_and(|topic| {
-            let has_away = |venues: &[Member]| venues.iter().any(|venue| is_away(&venue.topic));
-            is_away(&topic) || topic.with_members(has_away)
-        })
+        topic.is_some_and(|topic| self.board.is_away(&topic))
     }
 }
 
@@ -239,7 +244,8 @@ fn parse(channel: &[u8]) -> Option<(&[u8], Interval)> {
 
 /// Returns the source time until which a topic may have traded; 0 if it has not.
 pub(crate) fn traded_until_ns(topic: &Topic, value: Option<&MarketValue>) -> u64 {
-    let last_ns = match value.filter(|value| value.last != PRICE_UNDEFINED) {
+    let has_traded = |value: &&MarketValue| value.last != PRICE_UNDEFINED || value.volume > 0;
+    let last_ns = match value.filter(has_traded) {
         // The time of the last trade of a snapshot is not known.
         Some(value) => topic.last_trade_ns().unwrap_or(value.source_time_ns),
         None => 0,
@@ -345,35 +351,36 @@ pub(crate) fn publish(
     version: u64,
     (publication, lanes): &mut Dispatch,
 ) {
-    let mut push = |(channel, symbol): (&[u8], &[u8]), id: TopicId, interest: u64| {
-        *lanes |= interest;
-        publication.push_with(channel, Origin::Topic(id), version, |out| {
-            state.write_json(out, symbol, shown, false);
-        });
-        if shown.is_final {
-            publication.finalize();
-        }
-    };
+    let mut push =
+        |(channel, symbol): (&[u8], &[u8]), (id, interest): (TopicId, u64), shown: &Shown| {
+            *lanes |= interest;
+            publication.push_with(channel, Origin::Topic(id), version, |out| {
+                state.write_json(out, symbol, shown, false);
+            });
+            if shown.is_final {
+                publication.finalize();
+            }
+        };
     if bars.interest() != 0 {
-        push(
-            (bars.name(), bars.symbol()),
-            bars.topic_id(),
-            bars.interest(),
-        );
+        let names = (bars.name(), bars.symbol());
+        push(names, (bars.topic_id(), bars.interest()), shown);
     }
-    if let Some((second, interest)) = bars.heard_second(board) {
-        push(
-            (second.name(), second.symbol()),
-            second.topic_id(),
-            interest,
-        );
+    if let Some((second, interest)) = bars.heard_second(board)
+        && let Some(shown) = state.shown_as_venue(shown)
+    {
+        let names = (second.name(), second.symbol());
+        push(names, (second.topic_id(), interest), &shown);
     }
 }
 
 /// Appends the JSON text of the newest bar, under a name of its symbol. Returns the version.
 fn write_as(bars: &BarTopic, symbol: &[u8], snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
     let state = bars.state.lock();
-    state.write_json(out, symbol, &state.shown()?, snapshot);
+    let shown = match bars.symbol() == symbol {
+        true => state.shown()?,
+        false => state.shown_as_venue(&state.shown()?)?,
+    };
+    state.write_json(out, symbol, &shown, snapshot);
     Some(state.version())
 }
 

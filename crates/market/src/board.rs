@@ -13,7 +13,7 @@ use tidewire_feed::wire::{
     Definition, Figures, LastValue, ReferenceKind, TradingState, Venue, VenueName,
 };
 use tidewire_keyspace::Mount;
-use tidewire_lastvalue::{FLAGS_DOUBT, FLAGS_STALE, MarketValue, SlotTable};
+use tidewire_lastvalue::{FLAG_STALE, FLAGS_DOUBT, FLAGS_STALE, MarketValue, SlotTable};
 
 use crate::asked::AskedVenues;
 use crate::fields;
@@ -178,6 +178,29 @@ impl Board {
     /// Returns the newest value of a topic.
     pub fn value(&self, number: u32) -> Option<MarketValue> {
         Some(self.slots.slot(number)?.snapshot())
+    }
+
+    /// Returns whether a hub that gives a topic, or a venue of it, is away, and may have trades
+    /// meanwhile; or whether the hub that gives it says so of one before it.
+    pub(crate) fn is_away(&self, topic: &Topic) -> bool {
+        let is_away = |topic: &Topic| {
+            let slot = self.slots.slot(topic.number);
+            let is_stale = || slot.is_some_and(|slot| slot.flags() & FLAG_STALE != 0);
+            topic.is_away_upstream() || topic.is_left_by_hub() && is_stale()
+        };
+        is_away(topic)
+            || topic.with_members(|venues| venues.iter().any(|venue| is_away(&venue.topic)))
+    }
+
+    /// Returns what the readers of the hub's own feed are told of how certain a topic's value is,
+    /// which has these flags.
+    pub(crate) fn certainty(&self, topic: &Topic, flags: u32) -> u8 {
+        let away = if self.is_away(topic) {
+            Figures::AWAY
+        } else {
+            0
+        };
+        certainty(flags) | away
     }
 
     /// Returns the topic that `definition` names, and adds it if it is new. A known topic keeps its
@@ -389,6 +412,7 @@ impl server::Board for Board {
             updates: value.updates,
             figures: Some(Figures {
                 traded_until_ns: topic.newest_trade_ns(),
+                flags: self.certainty(&topic, value.flags),
                 ..figures(&value)
             }),
             ..LastValue::new(number)

@@ -10,8 +10,8 @@ use tidewire_fanout::Publication;
 use tidewire_feed::client::{Gap, PublisherLogin, Side, Sink};
 use tidewire_feed::server::Readable;
 use tidewire_feed::wire::{
-    Definition, LastValue, Level, Login, Message, ReferenceKind, Refused, SessionStart, Venue,
-    VenueName,
+    Definition, Figures, LastValue, Level, Login, Message, ReferenceKind, Refused, SessionStart,
+    Venue, VenueName,
 };
 use tidewire_lastvalue::{FLAG_STALE, LatencyRecorder, NumberSet, PRICE_UNDEFINED, Writer};
 use tidewire_retry::Seldom;
@@ -67,6 +67,9 @@ pub(crate) struct Ingest {
     /// Topics with the name of a symbol's venue that are symbols of their own in this session, each
     /// with the number of the topic that the symbol's name stands for.
     apart: HashMap<u32, u32>,
+    /// By symbol: the source time until which topics have traded that the value of this source, a
+    /// hub, has left for others of the symbol, ns since the UNIX epoch.
+    hub_traded: HashMap<u32, u64>,
     /// Number of venues that the source may still give a number of their own.
     venues_left: u32,
     records: RecordIngest,
@@ -163,6 +166,7 @@ impl Ingest {
             symbols: SymbolMap::default(),
             venues: SourceVenues::new(feed),
             apart: HashMap::new(),
+            hub_traded: HashMap::new(),
             venues_left: u32::MAX,
             records: RecordIngest::default(),
             unheard: Vec::new(),
@@ -193,6 +197,7 @@ impl Ingest {
             symbols,
             venues,
             apart,
+            hub_traded,
             venues_left,
             records,
             unheard,
@@ -212,6 +217,7 @@ impl Ingest {
         unheard.clear();
         let work = Work {
             journal: market.journal.lock(),
+            hub_traded,
             market,
             source: *source,
             writer,
@@ -233,6 +239,8 @@ impl Ingest {
             receive_time_ns,
             possible_until_ns: times::possible_until_ns(receive_time_ns),
             happens_ns: 0,
+            untold_loss: None,
+            is_last_told: false,
             received: 0,
             refused: 0,
         };
@@ -450,6 +458,7 @@ impl Batch<'_> {
                 } else {
                     self.publish_if_named(symbol, topic, &before);
                 }
+                self.work.tell_behind(topic);
                 self.work.follow(topic, None);
             }
             // It has another source, or became one venue of several.
@@ -495,12 +504,14 @@ impl Batch<'_> {
             topic.trades_may_repeat();
         }
         self.begin_behind_symbol(topic, is_replaced);
+        self.renew_bars(topic);
         self.declare_open(topic, (symbol, venue));
         self.take_over_book(topic, time_ns);
         let told = self.symbols.take_told(symbol, self.venues.key(venue));
+        topic.away_upstream(told & Figures::AWAY != 0);
         let before = self.work.seen(topic.number);
         self.work
-            .revive(topic, apply::upstream_flags(told), time_ns);
+            .revive(topic, apply::upstream_flags(told), (time_ns, is_replaced));
         let is_revived = self.work.seen(topic.number) != before;
         self.work.end_repeating(topic, is_replaced);
         self.find_namesake(topic, is_replaced);
@@ -562,6 +573,7 @@ impl Batch<'_> {
         }
         let applied = self.work.apply(&topic, message);
         debug_assert!(applied, "the topic has just been claimed");
+        self.work.tell_behind(&topic);
         if let Some((record, before)) = whole {
             self.work.note_whole(&topic, record, &before);
         }
@@ -591,7 +603,7 @@ impl Sink for Batch<'_> {
         } else {
             self.work.is_repeated = false;
             self.update(message);
-            self.pass_time(times::time_ns(message).unwrap_or(0));
+            self.pass_time(times::clock_ns(message));
             if let Message::Trade(trade) = message {
                 self.update_bars(trade);
             }

@@ -62,6 +62,10 @@ pub struct Topic {
     last_trade_sequence: AtomicU64,
     /// Whether it is a hub that has left it, if it is stale.
     is_left_by_hub: AtomicBool,
+    /// Whether the hub that gives it says that one before it is away.
+    is_away_upstream: AtomicBool,
+    /// Whether the readers of the hub's own feed were told of a venue whose hub is away.
+    is_away_told: AtomicBool,
     last_status_ns: AtomicU64,
     /// The session of a source that has given the trading state; 0 for none.
     status_session: AtomicU64,
@@ -174,6 +178,8 @@ impl Topic {
             newest_trades: NewestTrades::default(),
             last_trade_sequence: AtomicU64::new(0),
             is_left_by_hub: AtomicBool::new(false),
+            is_away_upstream: AtomicBool::new(false),
+            is_away_told: AtomicBool::new(false),
             last_status_ns: AtomicU64::new(0),
             status_session: AtomicU64::new(0),
             valued_session: AtomicU64::new(0),
@@ -263,6 +269,25 @@ impl Topic {
         self.is_left_by_hub.load(Ordering::Relaxed)
     }
 
+    /// Notes whether the hub that gives the topic says that one before it is away.
+    pub(crate) fn away_upstream(&self, is_away: bool) {
+        self.is_away_upstream.store(is_away, Ordering::Relaxed);
+        if let Some(namesake) = self.namesake() {
+            namesake.is_away_upstream.store(is_away, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether the hub that gives the topic says that one before it is away.
+    pub(crate) fn is_away_upstream(&self) -> bool {
+        self.is_away_upstream.load(Ordering::Relaxed)
+    }
+
+    /// Notes what the readers of the hub's own feed are told of hubs that are away. Returns whether
+    /// that is something else than before.
+    pub(crate) fn tell_away(&self, is_away: bool) -> bool {
+        self.is_away_told.swap(is_away, Ordering::Relaxed) != is_away
+    }
+
     /// Notes that the trades of the session may come again, as after a restart of the hub that
     /// gives them. The topic knows the time of its newest one still.
     #[cold]
@@ -295,19 +320,15 @@ impl Topic {
         self.newest_trades.is_repeated(source_time_ns)
     }
 
-    /// Notes that the topic is of another venue from now on than that of its trades so far.
-    pub(crate) fn leave_venue(&self, next: &str) {
-        self.newest_trades.leave_venue(!is_consolidated(next));
+    /// Notes that the topic is not of the venue `left` of its trades so far any more.
+    pub(crate) fn leave_venue(&self, left: &str) {
+        self.newest_trades.leave_venue(left);
     }
 
-    /// Returns whether trades of an earlier venue may be in this symbol.
-    pub(crate) fn has_left_venue(&self) -> bool {
-        self.newest_trades.has_left_venue()
-    }
-
-    /// Returns whether trades of a venue may be in this symbol that has no topic of its own yet.
-    pub(crate) fn has_had_venue(&self, venue: &str) -> bool {
-        self.has_left_venue() || self.is_of(venue)
+    /// Returns the source time until which the symbol may have traded at a venue before it was of
+    /// another one, ns since the UNIX epoch; 0 if it has not.
+    pub(crate) fn left_until_ns(&self, venue: &str) -> u64 {
+        self.newest_trades.left_until_ns(venue)
     }
 
     /// Notes that this is the topic of a venue whose trades another topic has had until a source
@@ -388,6 +409,7 @@ impl Topic {
         self.status_of(other.status_session());
         self.awaits(other.awaited_session());
         self.left_by(other.is_left_by_hub());
+        self.away_upstream(other.is_away_upstream());
         // The newest change of the value may be a quote of a time before the trades.
         let traded = *other.traded.lock();
         *self.traded.lock() = traded;

@@ -69,7 +69,7 @@ pub struct Figures {
     pub trading_day: u32,
     /// What `reference` is.
     pub reference_kind: ReferenceKind,
-    /// [`Figures::STALE`], [`Figures::IN_DOUBT`].
+    /// [`Figures::STALE`], [`Figures::IN_DOUBT`], [`Figures::AWAY`].
     pub flags: u8,
     /// First trade of the session, 1 unit = 1e-9; [`UNDEFINED_PRICE`] if there is none or it is
     /// unknown.
@@ -84,6 +84,9 @@ impl Figures {
     pub const STALE: u8 = 1;
     /// Bit of [`Figures::flags`]: messages are missing.
     pub const IN_DOUBT: u8 = 2;
+    /// Bit of [`Figures::flags`]: a hub that gives the value, or a part of it, is away. It may have
+    /// trades meanwhile. Beside [`Figures::STALE`] or without it, where others give the rest.
+    pub const AWAY: u8 = 8;
 
     fn add(&mut self, trade: &Trade) {
         if self.high == UNDEFINED_PRICE {
@@ -191,7 +194,7 @@ impl LastValue {
             }
             Message::Certainty(certainty) => {
                 let figures = self.figures.get_or_insert_default();
-                figures.flags = certainty.flags & !Certainty::LOST;
+                figures.flags = certainty.flags & !(Certainty::LOST | Certainty::OTHER);
                 self.sequence = sequence;
             }
             Message::SessionStart(start) => {

@@ -584,18 +584,23 @@ pub struct Certainty {
     pub source: u16,
     /// Time of the value's last change at the source, nanoseconds since the UNIX epoch.
     pub source_time_ns: u64,
-    /// [`Figures::STALE`](super::Figures::STALE), [`Figures::IN_DOUBT`](super::Figures::IN_DOUBT)
-    /// and [`Certainty::LOST`]; 0 if the value is certain.
+    /// [`Figures::STALE`](super::Figures::STALE), [`Figures::IN_DOUBT`](super::Figures::IN_DOUBT),
+    /// [`Figures::AWAY`](super::Figures::AWAY) and [`Certainty::LOST`]; 0 if the value is certain.
     pub flags: u8,
+    /// With [`Certainty::LOST`]: trades that are known to be among the lost messages, and that the
+    /// value before does not show; 0 if unknown.
+    pub lost_trades: u32,
 }
 
 impl Certainty {
     /// Messages until this one's time are lost for good, trades perhaps among them. It says nothing
     /// of what the value is from now on.
     pub const LOST: u8 = 4;
+    /// The value is another one from now on, which only has the same name: bars of it begin again.
+    pub const OTHER: u8 = 16;
 }
 
-layout!(Certainty: 32, MessageKind::CERTAINTY, { flags: 16 });
+layout!(Certainty: 32, MessageKind::CERTAINTY, { flags: 16, lost_trades: 20 });
 
 layout!(TradingStatus: 32, MessageKind::TRADING_STATUS, { state: 16, reason: 20 });
 

@@ -75,7 +75,7 @@ pub struct Bar {
 }
 
 impl Bar {
-    fn begin(start_ns: u64, price: i64, size: u32) -> Self {
+    pub(super) fn begin(start_ns: u64, price: i64, size: u32) -> Self {
         let mut bar = Self {
             start_ns,
             open: price,
@@ -91,7 +91,7 @@ impl Bar {
     }
 
     #[inline]
-    fn add(&mut self, price: i64, size: u32) {
+    pub(super) fn add(&mut self, price: i64, size: u32) {
         self.high = self.high.max(price);
         self.low = self.low.min(price);
         self.close = price;
@@ -119,6 +119,8 @@ pub struct Aggregator {
     bar: Option<Bar>,
     /// Whether the newest bar is closed.
     is_final: bool,
+    /// Whether a bar has been closed.
+    has_closed: bool,
     /// Trades left out because their bar was closed already.
     late: u64,
 }
@@ -144,7 +146,18 @@ impl Aggregator {
             interval,
             bar: None,
             is_final: false,
+            has_closed: false,
             late: 0,
+        }
+    }
+
+    /// Creates an aggregator that goes on with a bar.
+    pub(super) fn going_on(interval: Interval, bar: Option<Bar>, is_final: bool) -> Self {
+        Self {
+            bar,
+            is_final,
+            has_closed: is_final,
+            ..Self::new(interval)
         }
     }
 
@@ -174,7 +187,7 @@ impl Aggregator {
         }
         let closed = (!self.is_final).then_some(*bar);
         *bar = Bar::begin(start_ns, price, size);
-        self.is_final = false;
+        (self.is_final, self.has_closed) = (false, true);
         Outcome::Began { closed }
     }
 
@@ -184,8 +197,16 @@ impl Aggregator {
         if self.end_ns()? > now_ns {
             return None;
         }
-        self.is_final = true;
+        (self.is_final, self.has_closed) = (true, true);
         self.bar
+    }
+
+    /// Notes trades that have not come one by one. They may be of a closed bar, if there is one:
+    /// then they count as late. Returns whether they do.
+    pub fn leave_out(&mut self, trades: u32) -> bool {
+        let counts = self.has_closed && trades > 0;
+        self.late += if counts { u64::from(trades) } else { 0 };
+        counts
     }
 
     /// Returns the end of the open bar; `None` if no bar is open.
@@ -199,8 +220,8 @@ impl Aggregator {
         Some((self.bar?, self.is_final))
     }
 
-    /// Returns the number of trades left out because their bar was closed, or because they have no
-    /// time.
+    /// Returns the number of trades left out because their bar was closed or may have been, or
+    /// because they have no time.
     pub fn late(&self) -> u64 {
         self.late
     }

@@ -12,6 +12,8 @@ pub struct BarClock {
     /// The next bars to look at: interval and position.
     place: (usize, usize),
     due_ns: u64,
+    /// When the last turn was, monotonic ns; 0 before the first.
+    turned_ns: u64,
 }
 
 impl BarClock {
@@ -23,7 +25,14 @@ impl BarClock {
     pub fn turn(&mut self, bars: &Bars, now_ns: u64, unix_ns: u64) -> (Dispatch, Option<u64>) {
         let mut dispatch = (Publication::default(), 0);
         if bars.is_empty() {
+            self.turned_ns = 0;
             return (dispatch, None);
+        }
+        let before_ns = std::mem::replace(&mut self.turned_ns, now_ns);
+        if before_ns != 0 && now_ns.saturating_sub(before_ns) > STOPPED_NS {
+            // The hub was stopped. What has arrived meanwhile is read first, also the end of a
+            // connection.
+            self.due_ns = self.due_ns.max(now_ns + AFTER_STOP_NS);
         }
         if now_ns < self.due_ns {
             return (dispatch, Some(self.due_ns));
@@ -80,6 +89,10 @@ fn close(bars: &Bars, topic: &BarTopic, unix_ns: u64, dispatch: &mut Dispatch) -
 
 /// Interval of the looks at all bars.
 const ROUND_NS: u64 = 100_000_000;
+/// Time without a turn after which the hub was stopped: turns come each [`ROUND_NS`].
+const STOPPED_NS: u64 = 500_000_000;
+/// How long bars stay open after that.
+const AFTER_STOP_NS: u64 = 250_000_000;
 /// Pause within a round.
 const PAUSE_NS: u64 = 1_000_000;
 /// Maximum bars of a turn, so that the lane's clients do not wait: about a millisecond.

@@ -48,10 +48,12 @@ impl Mount for BarMount {
         };
         let bars = self.bars.bars_of(&topic, self.interval);
         let mut state = bars.state.lock();
+        let mut shown = state.shown();
         if topic.symbol() != name {
             state.read_as_venue();
+            shown = shown.and_then(|shown| state.shown_as_venue(&shown));
         }
-        match state.shown() {
+        match shown {
             Some(shown) => state.fields(&shown, fields),
             None => fields(b"trades", b"0"),
         }

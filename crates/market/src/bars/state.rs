@@ -2,6 +2,7 @@
 
 use tidewire_fanout::write_json_text;
 
+use super::apart::Apart;
 use super::bar::{Aggregator, Bar, Interval};
 use crate::cluster::own::REMOTE;
 use crate::decimal::{write_price, write_unsigned};
@@ -36,6 +37,8 @@ pub(crate) struct BarState {
     continued_end_ns: u64,
     /// Whether a client has read the bars under the name of the symbol's only venue.
     is_read_as_venue: bool,
+    /// The bar of the symbol's only venue, while the newest one has trades of an earlier venue.
+    apart: Option<Box<Apart>>,
     /// The last bars that were closed, if they are of several venues; the oldest first.
     closed: Vec<Closed>,
 }
@@ -80,25 +83,62 @@ impl BarState {
             is_partial: false,
             continued_end_ns: 0,
             is_read_as_venue: false,
+            apart: None,
             closed: Vec::new(),
         }
     }
 
-    /// Goes on with the bar of the symbol that has had the trades of this venue alone so far. Bars
-    /// that have begun on their own stay. Returns whether there is one that it has got.
+    /// Goes on with the bar of the symbol under the name of its only venue. Bars that have begun on
+    /// their own stay. Returns whether there is one that it has got.
     pub(crate) fn continue_from(&mut self, symbol: &mut Self) -> bool {
         debug_assert_eq!(self.interval, symbol.interval, "bars of one interval");
         if self.bars.newest().is_some() {
             return false;
         }
-        symbol.continued_end_ns = symbol.bars.end_ns().unwrap_or(0);
-        self.bars = symbol.bars.clone();
+        (self.missing_until_ns, self.is_partial) = (symbol.missing_until_ns, symbol.is_partial);
+        self.bars = match &symbol.apart {
+            None => symbol.bars.clone(),
+            Some(apart) => {
+                self.missing_until_ns = apart.missing_until_ns();
+                self.is_partial = apart.is_partial();
+                let is_final = symbol.bars.end_ns().is_none();
+                Aggregator::going_on(self.interval, apart.bar(), is_final)
+            }
+        };
+        symbol.continued_end_ns = self.bars.end_ns().unwrap_or(0);
         (self.sequence, self.receive_time_ns) = (symbol.sequence, symbol.receive_time_ns);
         (self.is_live, self.delay_ns) = (symbol.is_live, symbol.delay_ns);
-        self.missing_until_ns = symbol.missing_until_ns;
-        (self.is_partial, self.is_remote) = (symbol.is_partial, symbol.is_remote);
+        self.is_remote = symbol.is_remote;
         self.version += 1;
         self.bars.newest().is_some()
+    }
+
+    /// Notes that the symbol is of another venue from now on. Where that is one venue, the newest
+    /// bar is not that venue's, and its trades until `missing_until_ns` may be missing; 0 if none
+    /// are.
+    /// `None` stands for all venues: the newest bar has the trades of all.
+    pub(crate) fn change_venue(&mut self, missing_until_ns: Option<u64>) {
+        self.version += 1;
+        self.apart = None;
+        let Some(until_ns) = missing_until_ns else {
+            return;
+        };
+        let until_ns = until_ns.max(self.missing_until_ns);
+        match self.bars.newest() {
+            Some(_) => self.apart = Some(Box::new(Apart::new(until_ns))),
+            None => self.missing_until_ns = until_ns,
+        }
+    }
+
+    /// Forgets the newest bar: the topic is another one from now on, and only has the same name.
+    /// What it had traded until `until_ns` may be missing in the next bar.
+    pub(crate) fn forget(&mut self, until_ns: u64) {
+        if self.bars.newest().is_some() {
+            self.bars = Aggregator::new(self.interval);
+            (self.apart, self.continued_end_ns) = (None, 0);
+            self.version += 1;
+        }
+        self.missing_until_ns = self.missing_until_ns.max(until_ns);
     }
 
     /// Notes that a client reads the bars under the name of the symbol's only venue.
@@ -116,8 +156,12 @@ impl BarState {
         self.continued_end_ns == end_ns
     }
 
-    /// Notes the newest trade, which has been given to the aggregator.
+    /// Notes the newest trade, which the aggregator has counted.
     pub(crate) fn note(&mut self, trade: &BarTrade) {
+        if let Some(apart) = &mut self.apart {
+            let start_ns = self.interval.start_of(trade.source_time_ns);
+            apart.trade(start_ns, trade.price, trade.size);
+        }
         let (receive_time_ns, source_time_ns) = (trade.receive_time_ns, trade.source_time_ns);
         (self.sequence, self.receive_time_ns) = (trade.sequence, receive_time_ns);
         let delay_ns = receive_time_ns.saturating_sub(source_time_ns);
@@ -166,11 +210,17 @@ impl BarState {
     }
 
     /// Notes that trades until a source time are missing: those of the open bar, and of one that
-    /// has begun at that time. Returns whether the open bar is partial with it, which is a change.
-    pub(crate) fn miss(&mut self, until_ns: u64) -> bool {
+    /// has begun at that time. As many as `left_out` are known to be; 0 if none. Returns whether
+    /// that changes what is shown: the open bar is partial with it, or the trades may be late.
+    pub(crate) fn miss(&mut self, until_ns: u64, left_out: u32) -> bool {
         self.missing_until_ns = self.missing_until_ns.max(until_ns);
-        let is_new = !self.is_partial && self.bars.end_ns().is_some();
+        let is_open = self.bars.end_ns().is_some();
+        let mut is_new = !self.is_partial && is_open;
         self.is_partial |= is_new;
+        if let Some(apart) = &mut self.apart {
+            is_new |= apart.miss(until_ns, is_open);
+        }
+        is_new |= self.bars.leave_out(left_out);
         self.version += u64::from(is_new);
         is_new
     }
@@ -178,6 +228,7 @@ impl BarState {
     /// Notes that a bar has begun.
     pub(crate) fn begins(&mut self) {
         (self.delay_ns, self.is_remote) = (0, false);
+        self.apart = None;
         let start_ns = self.bars.newest().map_or(0, |(bar, _)| bar.start_ns);
         self.is_partial = self.missing_until_ns != 0 && start_ns <= self.missing_until_ns;
     }
@@ -197,6 +248,9 @@ impl BarState {
     /// Notes that the newest bar may lack trades.
     pub(crate) fn may_lack_trades(&mut self) {
         self.is_partial = true;
+        if let Some(apart) = &mut self.apart {
+            apart.may_lack_trades();
+        }
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -224,7 +278,9 @@ impl BarState {
             is_heard = heard_ns >= end_ns.saturating_add(grace_ns);
         }
         let is_closed = self.bars.close(now_ns.saturating_sub(grace_ns)).is_some();
-        self.is_partial |= is_closed && !is_heard;
+        if is_closed && !is_heard {
+            self.may_lack_trades();
+        }
         is_closed
     }
 
@@ -265,6 +321,20 @@ impl BarState {
             is_partial: self.is_partial,
             late: self.bars.late(),
             sequence: self.sequence,
+        })
+    }
+
+    /// Returns what is shown under the name of the symbol's only venue, where `shown` is shown of
+    /// the symbol; `None` if the venue has not traded in that bar.
+    pub(crate) fn shown_as_venue(&self, shown: &Shown) -> Option<Shown> {
+        let Some(apart) = &self.apart else {
+            return Some(*shown);
+        };
+        let bar = apart.bar()?;
+        (bar.start_ns == shown.bar.start_ns).then_some(Shown {
+            bar,
+            is_partial: apart.is_partial(),
+            ..*shown
         })
     }
 

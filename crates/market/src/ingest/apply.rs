@@ -24,7 +24,7 @@ use super::sessions::{
 };
 use super::times::{possible_until_ns, without_impossible_time};
 use super::venues::source_time_ns;
-use crate::board::{certainty, figures, staleness_of};
+use crate::board::{figures, staleness_of};
 use crate::clocks::Ahead;
 use crate::consolidated::VenueValue;
 use crate::market::Market;
@@ -37,6 +37,7 @@ pub(super) struct Work<'a> {
     pub(super) source: u32,
     pub(super) writer: &'a mut Writer,
     pub(super) apart: &'a mut HashMap<u32, u32>,
+    pub(super) hub_traded: &'a mut HashMap<u32, u64>,
     pub(super) unheard: &'a mut Vec<Unheard>,
     /// Values of a symbol's venues; kept to allocate once.
     pub(super) members: &'a mut Vec<VenueValue>,
@@ -63,6 +64,12 @@ pub(super) struct Work<'a> {
     pub(super) receive_time_ns: u64,
     /// The last source time that can be, ns since the UNIX epoch.
     pub(super) possible_until_ns: u64,
+    /// Whether the readers of the hub's own feed were told of the last trade of a whole value as
+    /// one of the symbol.
+    pub(super) is_last_told: bool,
+    /// Number of a topic that begins, and the source time until which its bars lack trades, which
+    /// the hubs behind this one do not know yet.
+    pub(super) untold_loss: Option<(u32, u64)>,
     /// Source time of the message that a topic begins or moves with, ns since the UNIX epoch.
     pub(super) happens_ns: u64,
     /// Messages of the source's stream in this batch, and how many of them were refused.
@@ -157,11 +164,8 @@ impl Work<'_> {
         if ends_doubt {
             self.tell_certainty(topic);
         }
-        if let Message::Certainty(told) = message
-            && told.flags & wire::Certainty::LOST != 0
-        {
-            self.miss_trades(topic, told.source_time_ns);
-            self.tell_lost_of_links(topic, told.source_time_ns);
+        if let Message::Certainty(told) = message {
+            self.note_event(topic, told);
         }
         let is_record = matches!(message, Message::LastValue(_));
         if is_record || matches!(message, Message::Status(_)) {
@@ -189,6 +193,18 @@ impl Work<'_> {
         true
     }
 
+    /// Notes what a hub says has happened to a topic's trades.
+    #[cold]
+    fn note_event(&mut self, topic: &Topic, told: &wire::Certainty) {
+        if told.flags & wire::Certainty::OTHER != 0 {
+            self.forget_bars(topic);
+        }
+        if told.flags & wire::Certainty::LOST != 0 {
+            self.miss_trades(topic, told.source_time_ns, told.lost_trades);
+            self.tell_lost_of_links(topic, told.source_time_ns, told.lost_trades);
+        }
+    }
+
     /// Tells the hub's own feed, and those who follow the book, how certain a topic's value is.
     #[cold]
     pub(super) fn tell_certainty(&mut self, topic: &Topic) {
@@ -198,7 +214,8 @@ impl Work<'_> {
                 symbol: topic.number,
                 source: topic.venue(),
                 source_time_ns: top.source_time_ns,
-                flags: certainty(top.flags),
+                flags: self.market.board.certainty(topic, top.flags),
+                lost_trades: 0,
             })));
         }
         self.publish_book_again(topic);
@@ -208,27 +225,39 @@ impl Work<'_> {
     /// of `source_time_ns` that ends the doubt: trades may be among them.
     #[cold]
     pub(super) fn tell_lost(&mut self, topic: &Topic, source_time_ns: u64) {
-        self.miss_trades(topic, source_time_ns);
-        self.append_lost(topic, source_time_ns);
-        self.tell_lost_of_links(topic, source_time_ns);
+        self.miss_trades(topic, source_time_ns, 0);
+        self.append_lost(topic, source_time_ns, 0);
+        self.tell_lost_of_links(topic, source_time_ns, 0);
     }
 
     /// Tells the same of the topics that have a topic's trades too.
-    fn tell_lost_of_links(&mut self, topic: &Topic, source_time_ns: u64) {
+    fn tell_lost_of_links(&mut self, topic: &Topic, source_time_ns: u64, lost_trades: u32) {
         let links = [topic.parent().cloned(), topic.namesake()];
         for topic in links.into_iter().flatten() {
-            self.append_lost(&topic, source_time_ns);
+            self.append_lost(&topic, source_time_ns, lost_trades);
         }
     }
 
     #[cold]
-    pub(super) fn append_lost(&mut self, topic: &Topic, source_time_ns: u64) {
+    pub(super) fn append_lost(&mut self, topic: &Topic, source_time_ns: u64, lost_trades: u32) {
+        self.append_certainty(topic, source_time_ns, wire::Certainty::LOST, lost_trades);
+    }
+
+    /// Tells the readers of the hub's own feed that something has happened to a topic's trades.
+    pub(super) fn append_certainty(
+        &mut self,
+        topic: &Topic,
+        source_time_ns: u64,
+        event: u8,
+        lost_trades: u32,
+    ) {
         if let Some(slot) = self.market.board.slots().slot(topic.number) {
             let told = wire::Certainty {
                 symbol: topic.number,
                 source: topic.venue(),
                 source_time_ns,
-                flags: certainty(slot.flags()) | wire::Certainty::LOST,
+                flags: self.market.board.certainty(topic, slot.flags()) | event,
+                lost_trades,
             };
             topic.told_at(self.journal.append(&Message::Certainty(told)));
         }
@@ -242,8 +271,14 @@ impl Work<'_> {
     /// Makes a topic as certain as this source is, whose first value in its session comes now, with
     /// `source_time_ns`; `upstream` is what the source said of the value before. What another
     /// source or session left ends: a topic that was stale is not, and its quote is void, also
-    /// while messages are missing.
-    pub(super) fn revive(&mut self, topic: &Topic, upstream: u32, source_time_ns: u64) {
+    /// while messages are missing. What is void has the first value's time, unless that is a whole
+    /// value (`is_replaced`): its time may be later than that of other whole values behind it.
+    pub(super) fn revive(
+        &mut self,
+        topic: &Topic,
+        upstream: u32,
+        (source_time_ns, is_replaced): (u64, bool),
+    ) {
         self.end_wait(topic, source_time_ns);
         let Some(value) = self.market.board.value(topic.number) else {
             return;
@@ -267,6 +302,11 @@ impl Work<'_> {
         if value.flags & FLAG_DOUBT != 0 && self.certainties.doubt != Doubt::Records {
             self.tell_lost(topic, time_ns);
         }
+        let time_ns = if is_replaced {
+            value.source_time_ns
+        } else {
+            time_ns
+        };
         if has_old_status {
             self.forget_status(topic, time_ns);
         }
@@ -496,10 +536,12 @@ fn store_rare(
             if slot.flags() & all != flags {
                 slot.update_flags(flags, all & !flags);
             }
+            topic.away_upstream(told.flags & Figures::AWAY != 0);
+            let own = market.board.certainty(topic, slot.flags());
             topic.told_at(journal.append(&Message::Certainty(wire::Certainty {
                 symbol: address.number,
                 source: address.venue,
-                flags: certainty(slot.flags()) | told.flags & wire::Certainty::LOST,
+                flags: own | told.flags & (wire::Certainty::LOST | wire::Certainty::OTHER),
                 ..*told
             })));
             // It is no event at the source, and has no latency.
@@ -541,6 +583,8 @@ fn store_rare(
                 figures.trading_day = address.plausible_day(day, value.source_time_ns);
                 figures.traded_until_ns = address.possible(figures.traded_until_ns);
             }
+            let flags = own.figures.map_or(0, |figures| figures.flags);
+            topic.away_upstream(flags & Figures::AWAY != 0);
             let sequence = journal.append(&Message::LastValue(own));
             forget_times(topic, market, &own, sequence);
             let stamp = address.stamp(value.source_time_ns, sequence);

@@ -1,13 +1,16 @@
 //! Adds trades to bars, and closes bars by the source's clock.
 
+use std::sync::Arc;
+
 use tidewire_feed::server::Steps;
-use tidewire_feed::wire::Trade;
+use tidewire_feed::wire::{Certainty, Trade};
 
 use super::Batch;
 use super::apply::Work;
 use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown, TopicBars, publish};
 use crate::board::VENUE_SEPARATOR;
 use crate::topic::Topic;
+use crate::venues::is_consolidated;
 pub(crate) use sources::OpenBars;
 use sources::{Due, Role};
 
@@ -78,21 +81,44 @@ impl Batch<'_> {
     /// whole value begins a venue (`is_replaced`).
     pub(super) fn begin_behind_symbol(&mut self, topic: &Topic, is_replaced: bool) {
         let may_be_venue = self.venues.is_hub() || is_replaced;
-        if !may_be_venue || topic.newest_trade_ns() != 0 || topic.parent().is_some() {
+        if !may_be_venue || topic.newest_trade_ns() != 0 {
             return;
         }
         let name = topic.definition().name;
         if let Some((symbol, venue)) = name.as_str().rsplit_once(VENUE_SEPARATOR)
             && let Some(symbol) = self.work.market.board.named(symbol)
-            && !symbol.is_consolidated()
-            && symbol.has_had_venue(venue)
             && topic.is_of(venue)
-            && self.work.is_own_or_left(&symbol)
-            && symbol.newest_trade_ns() != 0
         {
-            let until_ns = symbol.newest_trade_ns();
-            topic.begin_behind(until_ns);
-            self.work.miss_trades(topic, until_ns);
+            let is_only = symbol.is_of(venue) && self.work.is_own_or_left(&symbol);
+            let until_ns = match is_only && !symbol.is_consolidated() {
+                true => symbol.newest_trade_ns(),
+                false => symbol.left_until_ns(venue),
+            };
+            if !is_only && until_ns != 0 {
+                // Its trades of that time may come again.
+                topic.traded_until(until_ns);
+                topic.trades_may_repeat();
+            }
+            self.work.begin_behind(topic, until_ns);
+        }
+    }
+
+    /// Begins the bars of a topic again if its name may stand for another value than before: a hub
+    /// gives such names in the order in which its sources come, and may have restarted.
+    pub(super) fn renew_bars(&mut self, topic: &Topic) {
+        if !self.venues.is_hub() || topic.newest_trade_ns() == 0 {
+            return;
+        }
+        let name = topic.definition().name;
+        let Some((_, venue)) = name.as_str().rsplit_once(VENUE_SEPARATOR) else {
+            return;
+        };
+        let board = &self.work.market.board;
+        let has_second = || board.has_name(&format!("{}#2", name.as_str()));
+        let is_meant = venue.contains('#') || is_consolidated(venue) || has_second();
+        if topic.parent().is_none() && is_meant {
+            self.work.append_certainty(topic, 0, Certainty::OTHER, 0);
+            self.work.forget_bars(topic);
         }
     }
 
@@ -225,22 +251,81 @@ impl Work<'_> {
     }
 
     /// Notes that the bars of a topic, and of those with the same trades, miss trades until a
-    /// source time. Publishes those that are partial with it.
+    /// source time, as many as `left_out` if that is not 0. Publishes those that change with it.
     #[cold]
-    pub(super) fn miss_trades(&mut self, topic: &Topic, until_ns: u64) {
+    pub(super) fn miss_trades(&mut self, topic: &Topic, until_ns: u64, left_out: u32) {
         let namesake = topic.namesake();
         let parent = topic.parent().map(|parent| &**parent);
-        for topic in [Some(topic), parent, namesake.as_deref()] {
-            let bars = topic.and_then(|topic| topic.derived.bars());
-            for bars in bars.into_iter().flat_map(TopicBars::iter) {
-                let mut state = bars.state.lock();
-                if state.miss(until_ns)
-                    && let Some(shown) = state.shown()
-                {
-                    let version = state.version();
-                    self.publish_behind(bars, (&mut state, &shown), version);
-                }
+        let all = [Some(topic), parent, namesake.as_deref()];
+        for topic in all.into_iter().flatten() {
+            self.miss_own_trades(topic, until_ns, left_out);
+        }
+    }
+
+    /// Notes that the bars of a topic, with which a hub's value goes on beside other sources, lack
+    /// the trades of the topics that the value was in before.
+    #[cold]
+    pub(super) fn begin_behind_left(&mut self, topic: &Topic, left: &[Arc<Topic>]) {
+        let Some(symbol) = topic.parent().filter(|_| self.is_hub_value(topic, left)) else {
+            return;
+        };
+        let left = left.iter().map(|left| left.newest_trade_ns());
+        let until_ns = self.hub_traded.entry(symbol.number).or_default();
+        *until_ns = left.fold(*until_ns, u64::max);
+        let until_ns = *until_ns;
+        if topic.is_consolidated_upstream() {
+            self.begin_behind(topic, until_ns);
+        }
+    }
+
+    /// Returns whether a topic goes on with the value of a hub from other ones, or is all of it.
+    fn is_hub_value(&self, topic: &Topic, left: &[Arc<Topic>]) -> bool {
+        !left.is_empty() || topic.is_consolidated_upstream()
+    }
+
+    /// Notes that the bars of a topic, which is about to get its first value, lack trades until a
+    /// source time; 0 if they do not. The hubs behind this one are told with that value.
+    fn begin_behind(&mut self, topic: &Topic, until_ns: u64) {
+        if until_ns != 0 {
+            topic.begin_behind(until_ns);
+            self.miss_own_trades(topic, until_ns, 0);
+            self.untold_loss = Some((topic.number, until_ns));
+        }
+    }
+
+    /// Tells the hubs behind this one what a topic lacks that has got its first value.
+    pub(super) fn tell_behind(&mut self, topic: &Topic) {
+        if let Some((number, until_ns)) = self.untold_loss.take()
+            && number == topic.number
+        {
+            self.append_lost(topic, until_ns, 0);
+        }
+    }
+
+    /// Notes that the open bars of a topic may lack trades from now on. Publishes those that are
+    /// partial with it.
+    #[cold]
+    pub(super) fn may_lack_trades(&mut self, topic: &Topic) {
+        self.miss_own_trades(topic, 0, 0);
+    }
+
+    fn miss_own_trades(&mut self, topic: &Topic, until_ns: u64, left_out: u32) {
+        for bars in topic.derived.bars().into_iter().flat_map(TopicBars::iter) {
+            let mut state = bars.state.lock();
+            if state.miss(until_ns, left_out)
+                && let Some(shown) = state.shown()
+            {
+                let version = state.version();
+                self.publish_behind(bars, (&mut state, &shown), version);
             }
+        }
+    }
+
+    /// Begins the bars of a topic again, which is another one from now on under the same name.
+    #[cold]
+    pub(super) fn forget_bars(&self, topic: &Topic) {
+        for bars in topic.derived.bars().into_iter().flat_map(TopicBars::iter) {
+            bars.state.lock().forget(topic.newest_trade_ns());
         }
     }
 

@@ -49,6 +49,9 @@ impl Batch<'_> {
                     self.symbols.unbind_others(symbol, venue);
                 }
                 self.end_left(&left);
+                if let Some(topic) = &topic {
+                    self.work.begin_behind_left(topic, &left);
+                }
                 topic
             }
         }
@@ -62,6 +65,11 @@ impl Batch<'_> {
             let is_stale = self.flags(topic.number) & FLAG_STALE != 0;
             if !goes_on {
                 topic.valued_in(0);
+            }
+            if !goes_on && topic.is_consolidated_upstream() {
+                // The hub's trades go on in that of a venue.
+                self.work.may_lack_trades(topic);
+                self.work.append_lost(topic, topic.newest_trade_ns(), 0);
             }
             if !goes_on && !is_stale {
                 self.work.mark(topic, FLAG_STALE, 0, true);

@@ -72,7 +72,7 @@ impl Work<'_> {
     #[cold]
     fn note_repeated(&mut self, topic: &Topic, source_time_ns: u64) {
         if source_time_ns > topic.newest_trade_ns() {
-            self.miss_trades(topic, source_time_ns);
+            self.miss_trades(topic, source_time_ns, 1);
         }
     }
 

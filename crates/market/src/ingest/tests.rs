@@ -5,6 +5,7 @@ mod clocks;
 mod continued;
 mod fans;
 mod followers;
+mod histories;
 mod losses;
 mod mirror;
 mod missed;

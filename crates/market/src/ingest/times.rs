@@ -38,6 +38,17 @@ pub(super) fn time_ns(message: &Message) -> Option<u64> {
     })
 }
 
+/// Returns until when the source's stream has come with a message, ns since the UNIX epoch; 0 if it
+/// does not tell. A whole value does not: it may be one of a snapshot that the source has got, and
+/// those of other symbols, with earlier trades, may follow. Nor does what is said of a value.
+#[inline]
+pub(super) fn clock_ns(message: &Message) -> u64 {
+    match message {
+        Message::LastValue(_) | Message::Certainty(_) => 0,
+        message => time_ns(message).unwrap_or(0),
+    }
+}
+
 #[cold]
 fn without_time(message: &Message) -> Message {
     let mut message = *message;

@@ -178,6 +178,7 @@ impl Work<'_> {
         let taken = writer.take_over(name.number);
         debug_assert!(taken.is_ok(), "a topic has its slot");
         name.add_member(Member::first(topic));
+        name.away_upstream(false);
         self.market.board.venues().hold(CONSOLIDATED, facts.venue);
         name.set_facts(|facts| facts.venue = Some(CONSOLIDATED));
         if let (Some(mut slot), Some(mut value)) = (writer.slot(name.number), value) {
@@ -380,7 +381,7 @@ impl Work<'_> {
         let number = self.venue_number(wanted);
         self.market.board.venues().hold(number, facts.venue);
         if facts.venue.is_some() && *facts.venue_name != *wanted.venue {
-            topic.leave_venue(&wanted.venue);
+            topic.leave_venue(&facts.venue_name);
         }
         topic.set_facts(|facts| {
             facts.venue = Some(number);
@@ -423,6 +424,11 @@ impl Work<'_> {
             is_named,
             is_first: false,
         };
+        let before = topic.facts();
+        let was_of = &*before.venue_name;
+        if !was_of.is_empty() && *was_of != *wanted.venue {
+            self.market.bars.change_venue(topic, &wanted.venue);
+        }
         self.describe(topic, &wanted);
     }
 
@@ -537,8 +543,10 @@ impl Work<'_> {
             return;
         };
         let board = &self.market.board;
-        let has_bars = |topic: &Topic| topic.derived.bars().is_some() && !topic.has_left_venue();
-        let topic = board.named(symbol).filter(|topic| topic.is_of(venue));
+        let has_bars = |topic: &Topic| topic.derived.bars().is_some();
+        // The consolidated value of a hub is no part of a symbol: it is all of it.
+        let is_meant = |topic: &Arc<Topic>| topic.is_of(venue) && !venues::is_consolidated(venue);
+        let topic = board.named(symbol).filter(is_meant);
         if let Some(topic) = topic
             && !board.has_name(name)
             && (topic.is_second_heard() || has_bars(&topic))

@@ -49,6 +49,12 @@ impl Traded {
         is_more || has_other_last && (self.volume == before.volume || before.last.is_none())
     }
 
+    /// Returns whether the hubs behind this one find more trades in it than in the value `before`,
+    /// which they have, too.
+    fn shows_more_than(&self, before: &Self) -> bool {
+        self.volume > before.volume || self.trades > before.trades
+    }
+
     /// Returns whether these are the trades of the value `before`, as far as a record tells: one
     /// without figures gives the volume alone.
     fn is_same_as(&self, before: &Self, figures: Option<&Figures>) -> bool {
@@ -103,7 +109,7 @@ impl Batch<'_> {
         topic.begin();
         topic.valued_in(*self.work.session);
         self.take_over_book(topic, 0);
-        self.work.revive(topic, 0, 0);
+        self.work.revive(topic, 0, (0, true));
         self.work.apply(topic, message);
     }
 
@@ -121,7 +127,8 @@ impl Batch<'_> {
 
 impl Work<'_> {
     /// Returns what a topic has traded, before a whole value of it is applied.
-    pub(super) fn before(&self, topic: &Topic) -> Before {
+    pub(super) fn before(&mut self, topic: &Topic) -> Before {
+        self.is_last_told = false;
         Before {
             own: self.traded(topic),
             parent: topic.parent().map(|parent| self.traded(parent)),
@@ -163,14 +170,21 @@ impl Work<'_> {
         if until_ns == 0 {
             return;
         }
-        self.miss_trades(topic, until_ns);
-        if !has_more {
-            self.append_lost(topic, until_ns);
+        if let Some(parent) = topic.parent() {
+            parent.traded_until(until_ns);
         }
-        if let (Some(parent), Some(old)) = (topic.parent().cloned(), before.parent)
-            && !self.traded(&parent).has_more_than(&old)
-        {
-            self.append_lost(&parent, until_ns);
+        // In another session of the source all of them are new.
+        let more = new.trades.saturating_sub(before.own.trades);
+        let left_out = if before.is_first { new.trades } else { more };
+        self.miss_trades(topic, until_ns, left_out);
+        // Hubs behind this one find the trades that a value has more than the one before.
+        if !new.shows_more_than(&before.own) || left_out > more {
+            self.append_lost(topic, until_ns, left_out - more);
+        }
+        if let (Some(parent), Some(old)) = (topic.parent().cloned(), before.parent) {
+            let told = old.trades.saturating_add(u32::from(self.is_last_told));
+            let shown = self.traded(&parent).trades.saturating_sub(told);
+            self.append_lost(&parent, until_ns, left_out.saturating_sub(shown));
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Until when a topic has traded, and which trades are those that it has had before.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 /// The latest source time of a topic's trades, and until when they may come again.
 #[derive(Debug, Default)]
@@ -16,13 +19,23 @@ pub(super) struct NewestTrades {
     knows_repetitions: AtomicBool,
     /// Whether the time is that of another venue than the topic is of now.
     is_of_another: AtomicBool,
-    /// Whether the symbol went from one venue to another one.
-    has_left_venue: AtomicBool,
+    /// The venues that the symbol was of before, and until when it had traded when it left them.
+    /// Boxed, because few topics have any.
+    left: OnceLock<Box<Mutex<Vec<LeftVenue>>>>,
     /// Until when the symbol had traded before its venue got this topic, ns since the UNIX epoch; 0
     /// if it had not. The venue's trades are among those.
     before_ns: AtomicU64,
     /// Whether clients know that some of the trades that come again may be new.
     is_doubt_told: AtomicBool,
+}
+
+/// A venue that a symbol is not of any more.
+#[derive(Debug)]
+struct LeftVenue {
+    /// Its name; empty for several of them.
+    name: Box<str>,
+    /// Source time until which the symbol had traded, ns since the UNIX epoch.
+    until_ns: u64,
 }
 
 impl NewestTrades {
@@ -85,17 +98,35 @@ impl NewestTrades {
         until_ns != 0 && time_ns <= until_ns
     }
 
-    /// Notes that the topic is of another venue from now on, whose clock may be another one, or of
-    /// several.
-    pub(super) fn leave_venue(&self, is_for_one: bool) {
-        if self.newest_ns() != 0 {
-            self.is_of_another.store(true, Ordering::Relaxed);
-            self.has_left_venue.fetch_or(is_for_one, Ordering::Relaxed);
+    /// Notes that the topic is not of the venue `left` any more. The clock of another one, or of
+    /// several, may be another one.
+    pub(super) fn leave_venue(&self, left: &str) {
+        let until_ns = self.newest_ns();
+        if until_ns == 0 {
+            return;
+        }
+        self.is_of_another.store(true, Ordering::Relaxed);
+        let mut all = self.left.get_or_init(Box::default).lock();
+        let name = if all.len() < LEFT_MAX { left } else { "" };
+        match all.iter_mut().find(|known| *known.name == *name) {
+            Some(known) => known.until_ns = until_ns,
+            None => all.push(LeftVenue {
+                name: name.into(),
+                until_ns,
+            }),
         }
     }
 
-    pub(super) fn has_left_venue(&self) -> bool {
-        self.has_left_venue.load(Ordering::Relaxed)
+    /// Returns the source time until which the symbol may have traded at a venue before it was of
+    /// another one, ns since the UNIX epoch; 0 if it has not.
+    pub(super) fn left_until_ns(&self, venue: &str) -> u64 {
+        let Some(left) = self.left.get() else {
+            return 0;
+        };
+        let left = left.lock();
+        let is_meant = |left: &&LeftVenue| left.name.is_empty() || *left.name == *venue;
+        let times = left.iter().filter(is_meant).map(|left| left.until_ns);
+        times.max().unwrap_or(0)
     }
 
     /// Notes until when the symbol had traded before its venue got this topic.
@@ -131,3 +162,6 @@ impl NewestTrades {
         self.begin_behind(other.before_ns());
     }
 }
+
+/// Maximum venues that are told apart.
+const LEFT_MAX: usize = 8;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tidewire_feed::recording::{Block, BlockKind, Decoder, Event, Progress, Step};
 use tidewire_feed::wire::{Message, Venue, VenueName};
-use tidewire_market::{CONSOLIDATED, VENUE_SEPARATOR};
+use tidewire_market::CONSOLIDATED;
 
 use super::input::Input;
 use super::link::Link;
@@ -74,7 +74,7 @@ struct RecordingPlayer<'a> {
     progress: Progress,
     /// For each symbol, the last sequence that a snapshot included.
     newest: HashMap<u32, u64>,
-    /// Whether the hub knows that the stream is that of a hub, which consolidates values.
+    /// Whether the hub was told that the stream is that of a hub, which consolidates values.
     has_named: bool,
     books: SentBooks,
     orders: SentOrders,
@@ -247,7 +247,7 @@ impl RecordingPlayer<'_> {
     fn publish(&mut self, message: &Message) -> Result<(), Failure> {
         self.books.note(message);
         self.orders.note(message);
-        if !self.has_named && shows_hub(message) {
+        if !self.has_named {
             self.has_named = true;
             self.link.publish(&consolidated())?;
         }
@@ -271,17 +271,9 @@ impl RecordingPlayer<'_> {
     }
 }
 
-/// Returns whether a message shows that the stream is that of a hub: it has a consolidated value,
-/// or gives a symbol's first venue a topic of its own. The latter goes on with what the symbol has.
-fn shows_hub(message: &Message) -> bool {
-    let is_of_venue = matches!(message, Message::Definition(definition)
-        if definition.name.as_str().contains(VENUE_SEPARATOR));
-    is_of_venue || message.source() == CONSOLIDATED
-}
-
 /// Returns the name of the number of consolidated values. A hub gives it at each login, so the
-/// stream does not have it. It says that a symbol has one value, of one venue or of all: in a later
-/// run of the hub the second venue may not have come yet.
+/// stream does not have it. It says that a symbol has one value, of one venue or of all, also where
+/// that is another venue than before: the replay has the bars of a hub behind the recorded one.
 fn consolidated() -> Message {
     Message::Venue(Venue {
         source: CONSOLIDATED,

@@ -436,7 +436,7 @@ fn the_wall_clock_closes_a_bar_of_another_hub_once_all_of_it_is_here() {
     let mut clock = crate::bars::BarClock::default();
     let mut now_ns = 0;
     let mut closed = |heard_ns: u64, unix_ns: u64| {
-        now_ns += SECOND;
+        now_ns += SECOND / 4;
         market.bars.heard_until(START + heard_ns);
         clock.turn(&market.bars, now_ns, START + unix_ns);
         let (_, _, is_final, is_partial) = bar(&market, "A");
@@ -453,7 +453,7 @@ fn the_wall_clock_closes_a_bar_of_another_hub_once_all_of_it_is_here() {
     // The hub is lost, and so none that is waited for.
     source.lose(START + 13 * SECOND);
     market.bars.heard_until(u64::MAX);
-    clock.turn(&market.bars, 9 * SECOND, START + 13 * SECOND);
+    clock.turn(&market.bars, 5 * SECOND / 4, START + 13 * SECOND);
     assert_eq!(bar(&market, "A"), (10, 1, true, true));
 }
 

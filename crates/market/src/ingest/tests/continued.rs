@@ -93,7 +93,8 @@ fn a_bar_of_two_venues_in_turn_is_no_bar_of_the_second() {
         reader.begin(1).session_changed(1, 2);
     }
     assert_eq!(bar(&again, "A").0, 4);
-    assert_eq!(bar(&again, "A@V2"), (1, true));
+    assert_eq!(bar(&again, "A@V2"), (2, false));
+    assert_eq!(bar(&again, "A@V1"), (1, true));
 }
 
 /// A client that reads a bar under the name of the only venue found a partial one under this name

@@ -111,7 +111,7 @@ impl Chain {
     /// Lets the publisher at the second hub trade, if there is one.
     fn trade_own(&mut self, second: u64) {
         if let Some(own) = &mut self.own {
-            send(own, &[trade_at(1, second, PRICE)]);
+            send(own, &[trade_at(1, second, PRICE + second as i64)]);
             self.sent_own += 1;
         }
     }
@@ -407,6 +407,7 @@ fn hubs_behind_one_that_missed_trades_of_venues_without_names_know_it() {
 #[test]
 fn hubs_behind_one_that_missed_trades_and_has_a_source_of_its_own_know_it() {
     check(TWO, true);
+    check(ONE, true);
 }
 
 /// A hub of a million symbols would tell as many more messages whenever it starts.

@@ -66,7 +66,11 @@ impl Work<'_> {
         // Bars and the readers of the hub's own feed count each trade. The value may be the same
         // behind it: the session's figures leave out a venue that is not in the newest day.
         let is_counted = is_trade && matches!(message, Some(Message::Trade(_)));
+        let is_other_away = topic.tell_away(board.is_away(&topic));
         if value == before && !is_untold && !is_counted {
+            if is_other_away {
+                self.tell_certainty(&topic);
+            }
             return;
         }
         let stamp_before = (value.source_time_ns, value.receive_time_ns);
@@ -91,6 +95,7 @@ impl Work<'_> {
             _ => 0,
         };
         let told = (is_trade.then_some(repeated), is_told);
+        self.is_last_told = is_trade;
         match self.append_changes(&topic, &before, &value, told, address) {
             Some(sequence) => value.sequence = sequence,
             // The readers of the hub's own feed learn of no other time.
@@ -105,7 +110,7 @@ impl Work<'_> {
         if !is_told {
             self.tell_record(&topic);
         }
-        if certainty(before.flags) != certainty(value.flags) {
+        if is_other_away || certainty(before.flags) != certainty(value.flags) {
             self.tell_certainty(&topic);
         }
         self.publish(&topic);

@@ -1,0 +1,262 @@
+//! Histories in which a bar was wrong and did not say so.
+
+use super::*;
+
+const XA: usize = 0;
+const XB: usize = 1;
+const XC: usize = 2;
+const XD: usize = 3;
+
+/// Returns the publishers of venues XA, XB and so on, one for each, at these hubs.
+fn setting(followers: usize, at: &[usize]) -> Setting {
+    let names = ["XA", "XB", "XC", "XD"];
+    let sender = |(place, head): (usize, &usize)| {
+        let number = place as u16 + 1;
+        (*head, vec![(number, Some(names[place]))])
+    };
+    Setting {
+        heads: 1 + at.iter().max().copied().unwrap_or(0),
+        followers,
+        senders: at.iter().enumerate().map(sender).collect(),
+        is_asked: true,
+    }
+}
+
+fn trade(sender: usize) -> Step {
+    Step::Trade(sender, 0)
+}
+
+fn quote(sender: usize) -> Step {
+    Step::Quote(sender, 0)
+}
+
+/// Plays a history in which no bar is wrong.
+fn played(setting: &Setting, steps: &[Step]) -> World {
+    let mut world = World::new(setting);
+    for step in steps {
+        world.step(*step);
+        let wrong = match step {
+            Step::Settle => world.check_all(),
+            _ => world.check_bars(),
+        };
+        assert!(wrong.is_empty(), "{step:?}: {}", wrong.join("\n"));
+    }
+    world
+}
+
+/// Returns the trades of a bar at each follower, and whether it is partial.
+fn bars(world: &World, name: &str) -> Vec<Option<(u64, bool)>> {
+    let followers = world.hubs[world.setting.heads..].iter();
+    let bars = followers.map(|hub| hub.bar(name));
+    bars.map(|bar| bar.map(|bar| (bar.trades, bar.is_partial)))
+        .collect()
+}
+
+/// The bar of XA had the trade of XB, which traded before the restart.
+#[test]
+fn a_venue_that_comes_after_a_restart_has_no_trades_of_the_one_before() {
+    use Step::*;
+    let steps = [
+        Deliver,
+        trade(XB),
+        Deliver,
+        Kill(0),
+        Deliver,
+        quote(XA),
+        Deliver,
+        trade(XA),
+    ];
+    let mut world = played(&setting(3, &[0, 0]), &[&steps[..], &[Settle]].concat());
+    assert_eq!(bars(&world, "S@XA"), [Some((1, false)); 3]);
+    assert_eq!(bars(&world, "S"), [Some((2, false)); 3]);
+    // It goes on when both venues are there.
+    world.step(trade(XB));
+    world.step(trade(XA));
+    world.step(Settle);
+    assert!(world.check_all().is_empty());
+    assert_eq!(bars(&world, "S@XA"), [Some((2, false)); 3]);
+    assert_eq!(bars(&world, "S@XB"), [Some((1, true)); 3]);
+}
+
+/// The same where the publisher's number has another name in the new run of the hub.
+#[test]
+fn a_number_with_another_name_after_a_restart_has_no_trades_of_the_one_before() {
+    use Step::*;
+    let name = Rename(XA, 0, "XC");
+    let steps = [
+        Deliver,
+        trade(XA),
+        Deliver,
+        Kill(0),
+        name,
+        Deliver,
+        quote(XA),
+        Deliver,
+        trade(XA),
+    ];
+    let world = played(&setting(3, &[0]), &[&steps[..], &[Settle]].concat());
+    assert_eq!(bars(&world, "S@XC"), [Some((1, false)); 3]);
+    assert_eq!(bars(&world, "S@XA"), [None; 3]);
+}
+
+/// A replay did not know that the stream is that of a hub, and took the missed trades for those of
+/// another venue.
+#[test]
+fn a_replay_knows_of_the_trades_that_the_hub_has_missed() {
+    use Step::*;
+    let missed = [
+        Stop(1),
+        Kill(0),
+        trade(XA),
+        trade(XA),
+        Continue(1),
+        Settle,
+        trade(XA),
+    ];
+    for before in [quote(XB), trade(XB)] {
+        let steps = [&[Deliver, before, Deliver], &missed[..], &[Settle]].concat();
+        let world = played(&setting(3, &[0, 0]), &steps);
+        assert_eq!(bars(&world, "S@XA"), [Some((1, true)); 3]);
+    }
+    let steps = [
+        Deliver,
+        Stop(1),
+        trade(XB),
+        Kill(0),
+        trade(XA),
+        Continue(1),
+        Settle,
+    ];
+    let after = [trade(XB), trade(XA), Settle];
+    played(&setting(3, &[0, 0]), &[&steps[..], &after].concat());
+}
+
+/// Two hubs with two venues each: the bar of the second one's value lacked the trade that made it.
+#[test]
+fn the_value_of_a_second_hub_with_two_venues_does_not_lack_its_first_trade_without_a_word() {
+    use Step::*;
+    for order in [[XA, XB, XC, XD], [XC, XD, XA, XB], [XC, XA, XB, XD]] {
+        let mut steps = vec![Deliver];
+        for sender in order {
+            steps.extend([trade(sender), Deliver]);
+        }
+        played(
+            &setting(3, &[0, 0, 1, 1]),
+            &[&steps[..], &[Settle]].concat(),
+        );
+    }
+}
+
+/// One hub further on, the bar of the first hub's value had a trade of the second hub.
+#[test]
+fn the_value_of_a_hub_has_no_trades_of_another_one() {
+    use Step::*;
+    let steps = [
+        Deliver,
+        trade(XC),
+        Deliver,
+        trade(XA),
+        Deliver,
+        trade(XB),
+        Settle,
+    ];
+    let world = played(&setting(3, &[0, 0, 1]), &steps);
+    let bar = world.hubs[2].bar("S@consolidated").unwrap();
+    assert_eq!((bar.volume, bar.is_partial), (0b100, true));
+    let sum = bars(&world, "S");
+    assert!(sum.iter().all(|bar| bar.is_some_and(|bar| bar.0 == 3)));
+}
+
+/// The hubs behind the one that had lost its hub closed their bars as whole.
+#[test]
+fn bars_that_close_while_a_hub_further_before_is_away_are_partial_at_each_hub() {
+    use Step::*;
+    let steps = [Deliver, trade(XA), Deliver, Kill(0), trade(XA), Minute];
+    let world = played(&setting(3, &[0]), &steps);
+    assert_eq!(bars(&world, "S@XA"), [Some((1, true)); 3]);
+}
+
+/// Nothing said of a closed bar that trades of it came in a whole value only.
+#[test]
+fn trades_of_a_whole_value_are_late_where_the_bar_is_closed() {
+    use Step::*;
+    let steps = [
+        Deliver,
+        trade(XA),
+        Deliver,
+        Stop(1),
+        Kill(0),
+        trade(XA),
+        Minute,
+        Settle,
+    ];
+    let world = played(&setting(3, &[0]), &steps);
+    for place in [2, 3] {
+        let bar = world.hubs[place].bar("S").unwrap();
+        assert_eq!(
+            (bar.trades, bar.is_final, bar.late),
+            (1, true, 1),
+            "{place}"
+        );
+    }
+}
+
+/// A whole value that was repeated in the stream closed the bars of venues whose own, with trades
+/// of them, followed.
+#[test]
+fn a_whole_value_of_a_later_time_closes_no_bar() {
+    use Step::*;
+    let steps = [
+        trade(XA),
+        Deliver,
+        trade(XB),
+        Kill(0),
+        trade(XB),
+        Minute,
+        quote(XC),
+        Settle,
+    ];
+    played(&setting(3, &[0, 0, 0]), &steps);
+}
+
+/// The sum of two hubs told its last trade as one that comes again, and no hub behind noticed the
+/// others.
+#[test]
+fn a_sum_lacks_the_trades_that_one_of_its_hubs_has_missed_at_each_hub() {
+    use Step::*;
+    let steps = [Deliver, trade(XB), Kill(1), trade(XB), trade(XA), Settle];
+    let world = played(&setting(2, &[0, 1]), &steps);
+    assert!(
+        bars(&world, "S")
+            .iter()
+            .all(|bar| bar.is_some_and(|bar| bar.1))
+    );
+}
+
+/// The wall clock came before the end of a connection that had arrived while the hub was stopped.
+#[test]
+fn a_hub_that_was_stopped_reads_what_has_arrived_before_its_clock_closes_bars() {
+    let market = hubs::market(true);
+    let mut publisher = source(&market, "p", 0, SYMBOL);
+    let mut batch = publisher.begin(START);
+    batch.message(
+        1,
+        &Message::Trade(TradeMessage {
+            source_time_ns: START,
+            price: 1_000_000_000,
+            size: 1,
+            ..TradeMessage::default()
+        }),
+    );
+    batch.finish();
+    let mut clock = crate::bars::BarClock::default();
+    let mut is_closed = |after_ns: u64| {
+        let now_ns = START + after_ns;
+        clock.turn(&market.bars, now_ns, now_ns);
+        bar_of(&market, SYMBOL).is_some_and(|bar| bar.is_final)
+    };
+    assert!(!is_closed(SECOND));
+    assert!(!is_closed(MINUTE + SECOND), "the first turn after a minute");
+    assert!(!is_closed(MINUTE + SECOND + SECOND / 5));
+    assert!(is_closed(MINUTE + SECOND + SECOND / 3));
+}

@@ -1,0 +1,164 @@
+//! What may happen to the hubs, and random orders of it.
+
+/// A venue's number, and its name if it has one.
+pub(super) type Numbered = (u16, Option<&'static str>);
+
+/// What the hubs and publishers of a history are.
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    /// Hubs that publishers write to. The first follower follows all of them.
+    pub(super) heads: usize,
+    pub(super) followers: usize,
+    /// The hub of each publisher, and the numbers and names of its venues.
+    pub(super) senders: Vec<(usize, Vec<Numbered>)>,
+    /// Whether each hub has a client of all bars from its start on.
+    pub(super) is_asked: bool,
+}
+
+/// One step. Publishers, their venues and hubs have numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Trade(usize, usize),
+    Quote(usize, usize),
+    /// A trading day begins at a venue.
+    Day(usize, usize),
+    /// A publisher begins another session.
+    Restart(usize),
+    /// A publisher sends its session again to a hub that has restarted.
+    Again(usize),
+    Leave(usize),
+    /// A venue number has another name from now on.
+    Rename(usize, usize, &'static str),
+    /// A hub is killed, and starts without what it knew.
+    Kill(usize),
+    /// The same, and what it has sent and no hub has read is lost.
+    KillAndLose(usize),
+    Stop(usize),
+    Continue(usize),
+    /// All hubs that run read everything.
+    Deliver,
+    DeliverTo(usize),
+    /// A minute ends, and the wall clock closes bars.
+    Minute,
+    /// A client asks for bars.
+    Ask(usize, &'static str),
+    /// All hubs run and read everything.
+    Settle,
+}
+
+/// A small generator of numbers.
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ mixed >> 31) % bound as u64) as usize
+    }
+
+    fn one_in(&mut self, bound: usize) -> bool {
+        self.below(bound) == 0
+    }
+}
+
+/// Returns the history of a seed.
+pub(super) fn random_history(seed: u64) -> (Setting, Vec<Step>) {
+    let mut random = Random(seed.wrapping_mul(0xD129_42CF_A6B1_5F25));
+    let setting = random_setting(&mut random);
+    let count = 4 + random.below(24);
+    let has_days = random.one_in(4);
+    let has_names = random.one_in(2);
+    let has_again = random.one_in(3);
+    let has_minutes = random.one_in(3);
+    let loses = random.one_in(4);
+    let mut steps = vec![Step::Deliver];
+    for _ in 0..count {
+        let step = loop {
+            let step = random_step(&mut random, &setting);
+            let is_left_out = match step {
+                Step::Day(..) => !has_days,
+                Step::Rename(..) => !has_names,
+                Step::Again(_) => !has_again,
+                Step::Minute => !has_minutes,
+                Step::KillAndLose(_) => !loses,
+                _ => false,
+            };
+            if !is_left_out {
+                break step;
+            }
+        };
+        steps.push(step);
+        if random.below(10) < 7 {
+            steps.push(Step::Deliver);
+        }
+    }
+    steps.push(Step::Settle);
+    for place in 0..setting.senders.len() {
+        if random.one_in(2) {
+            steps.push(Step::Trade(place, random.below(2)));
+        }
+    }
+    steps.push(Step::Settle);
+    (setting, steps)
+}
+
+fn random_setting(random: &mut Random) -> Setting {
+    let heads = 1 + usize::from(random.one_in(3));
+    let followers = 1 + random.below(4 - heads);
+    let names = ["XA", "XB", "XC", "XD", "XE", "XF", "XG", "XH"];
+    let mut next = 0;
+    let is_named = !random.one_in(5);
+    let mut senders = Vec::new();
+    for head in 0..heads {
+        for _ in 0..1 + random.below(2) {
+            let venues = (0..1 + usize::from(random.one_in(3))).map(|_| {
+                let name = names[next % names.len()];
+                next += 1;
+                (next as u16, is_named.then_some(name))
+            });
+            senders.push((head, venues.collect()));
+        }
+    }
+    Setting {
+        heads,
+        followers,
+        senders,
+        is_asked: !random.one_in(4),
+    }
+}
+
+fn random_step(random: &mut Random, setting: &Setting) -> Step {
+    let hubs = setting.heads + setting.followers;
+    let (sender, hub) = (random.below(setting.senders.len()), random.below(hubs));
+    let venue = random.below(2);
+    // Heads are killed more often.
+    let killed = match random.one_in(3) {
+        true => hub,
+        false => random.below(setting.heads),
+    };
+    match random.below(40) {
+        0..=12 => Step::Trade(sender, venue),
+        13..=15 => Step::Quote(sender, venue),
+        16 => Step::Day(sender, venue),
+        17..=18 => Step::Restart(sender),
+        19 => Step::Leave(sender),
+        20 => {
+            let names = ["XA", "XB", "XC", "XI", "XJ"];
+            Step::Rename(sender, venue, names[random.below(names.len())])
+        }
+        21..=23 => Step::Kill(killed),
+        24 => Step::KillAndLose(killed),
+        25..=26 => Step::Again(sender),
+        27..=29 => Step::Stop(hub),
+        30..=32 => Step::Continue(hub),
+        33..=34 => Step::DeliverTo(hub),
+        35..=36 => Step::Minute,
+        37..=38 => {
+            let names = ["S", "S@XA", "S@XB", "S@XC", "S@consolidated"];
+            Step::Ask(hub, names[random.below(names.len())])
+        }
+        _ => Step::Settle,
+    }
+}
