@@ -291,6 +291,25 @@ run("a hub that wants a user is logged in to once, and again after each lost con
   assert.deepEqual(peer.takes(), [{ login: 3, user: "ada", password: "secret" }]);
 });
 
+run("log lines begin with the newest, and again after a lost connection", (peer) => {
+  const heard = [];
+  peer.hub.log((lines, part) => heard.push([lines, part]), { level: "warn", lines: 5 });
+  peer.opens();
+  assert.deepEqual(peer.takes(), [{ log: 1, level: "warn", lines: 5 }]);
+  peer.says({ lines: 1, rows: [{ level: "warn", message: "a" }] });
+  assert.deepEqual(heard.pop(), [[{ level: "warn", message: "a" }], { snapshot: true, lost: 0 }]);
+  peer.frame();
+  assert.deepEqual(peer.takes(), [{ next: 1 }]);
+  peer.says({ lines: 1, rows: [{ level: "warn", message: "b" }], lost: 3 });
+  assert.deepEqual(heard.pop()[1], { snapshot: false, lost: 3 });
+  peer.breaks();
+  peer.hub.reconnect();
+  peer.opens();
+  assert.deepEqual(peer.takes(), [{ log: 1, level: "warn", lines: 5 }]);
+  peer.says({ lines: 1, rows: [] });
+  assert.deepEqual(heard.pop()[1], { snapshot: true, lost: 0 });
+});
+
 run("a hub that names no user is not asked for anything before the login", (peer) => {
   peer.hub.subscribe("md:*", () => {});
   peer.opens({ user: null });

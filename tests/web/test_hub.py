@@ -20,7 +20,12 @@ def test_the_hub_shows_lanes_rates_clients_and_log(pages, site):
     expect(page.get_by_role("region", name="Inputs and recovery")).to_contain_text("✓ 0")
     expect(page.get_by_role("region", name="Clients and slow consumers")).to_contain_text("connected")
     log = page.get_by_role("region", name="Log", exact=True)
-    expect(log).to_contain_text(re.compile("connected|does not send its log lines"))
+    expect(log).to_contain_text("is serving")
+    # A page of another host is refused, which the hub logs.
+    page.request.post(f"{site.url}/login", headers={"Origin": "http://elsewhere.example"}, data="{}")
+    expect(log.locator(".log-line.warn")).to_contain_text("another host")
+    log.get_by_role("button", name="Errors").click()
+    expect(log).to_contain_text("No line of this level yet")
     expect(page.get_by_role("region", name="Rates").locator("canvas")).to_be_visible()
 
 

@@ -21,7 +21,7 @@ use crate::port;
 use crate::pushes::Parked;
 use crate::session::Session;
 use crate::session::feed_user::HubUser;
-use crate::session::web::WebLane;
+use crate::session::web::{LaneTurn, WebLane};
 use crate::session::zmq::{Around, Port, ZmqSession};
 
 /// One lane's part of the hub.
@@ -472,11 +472,13 @@ impl HubLane {
             deadline_ns = earlier(deadline_ns, Some(self.sweep_ns));
         }
         deadline_ns = earlier(deadline_ns, self.redis.turn(context, has_right));
-        let fanout = &mut self.redis.fanout;
-        let web = self
-            .web
-            .turn(&self.hub, fanout, &mut self.sessions, context);
-        earlier(deadline_ns, web)
+        let mut turn = LaneTurn {
+            hub: &self.hub,
+            fanout: &mut self.redis.fanout,
+            sessions: &mut self.sessions,
+            context,
+        };
+        earlier(deadline_ns, self.web.turn(&mut turn))
     }
 }
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tidewire_web::websocket::Origins;
 
+use crate::log_lines::LogLines;
+
 /// A file that is served as it is.
 #[derive(Clone, Copy, Debug)]
 pub struct WebAsset {
@@ -24,6 +26,8 @@ pub struct WebConfig {
     tags: Vec<String>,
     /// Web pages of other hosts whose scripts may connect.
     pub origins: Arc<Origins>,
+    /// The program's newest log lines.
+    pub log_lines: Arc<LogLines>,
 }
 
 impl WebConfig {
@@ -34,6 +38,7 @@ impl WebConfig {
             assets,
             tags,
             origins,
+            log_lines: Arc::default(),
         }
     }
 

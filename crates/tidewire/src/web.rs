@@ -112,7 +112,9 @@ impl WebArguments {
                 body,
             })
         });
-        Ok(WebConfig::new(assets.collect(), origins.into()))
+        let mut config = WebConfig::new(assets.collect(), origins.into());
+        config.log_lines = crate::log::lines();
+        Ok(config)
     }
 }
 

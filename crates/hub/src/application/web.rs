@@ -41,8 +41,8 @@ impl HubLane {
         };
         let consumed = session.received(&mut around, input);
         let opened = around.opened;
-        if session.has_views() {
-            self.web.note_viewer(id);
+        if session.is_watching() {
+            self.web.note_watcher(id);
         }
         self.sessions[id.index()] = Some(Session::Web(session));
         for (near, page) in opened {

@@ -2,51 +2,31 @@
 
 import { fill, h, write } from "./dom.js";
 import * as format from "./format.js";
-import { card, table } from "./cards.js";
+import { table } from "./cards.js";
+import { PolledCard } from "./polled.js";
 
 const SHOWN = 40;
 const PERIOD_MS = 2_000;
 // A client with more than this unread is called slow.
 const SLOW_BYTES = 65_536;
 
-export class ClientsCard {
-  #hub;
-  #body;
+export class ClientsCard extends PolledCard {
   #note;
-  #timer = null;
   #pulse;
   #totals;
 
   constructor(hub, pulse) {
-    this.#hub = hub;
-    this.#pulse = pulse;
-    this.#body = h("div");
-    this.#totals = h("p.muted");
-    this.#note = h("span.muted");
-    this.element = card("Clients and slow consumers", this.#note, this.#totals, this.#body);
-    this.element.classList.add("wide");
+    const [note, totals] = [h("span.muted"), h("p.muted")];
+    super(hub, PERIOD_MS, "Clients and slow consumers", note, totals);
+    [this.#note, this.#totals, this.#pulse] = [note, totals, pulse];
   }
 
-  start() {
-    this.#timer ??= setInterval(() => this.#ask(), PERIOD_MS);
-    this.#ask();
+  ask() {
+    return this.hub.do("CLIENT", "LIST");
   }
 
-  stop() {
-    clearInterval(this.#timer);
-    this.#timer = null;
-  }
-
-  async #ask() {
-    if (document.hidden || this.#hub.state.name !== "open") return;
-    try {
-      this.#draw(readClients(await this.#hub.do("CLIENT", "LIST")));
-    } catch (error) {
-      fill(this.#body, h("p.error", `${error.code}: ${error.message}`));
-    }
-  }
-
-  #draw(clients) {
+  draw(text) {
+    const clients = readClients(text);
     clients.sort(
       (one, other) =>
         other.pending - one.pending || other.subscriptions - one.subscriptions || one.id - other.id,
@@ -78,7 +58,7 @@ export class ClientsCard {
       return row;
     });
     fill(
-      this.#body,
+      this.body,
       table(
         [
           ["Client"],

@@ -67,9 +67,9 @@ export class Hub {
     return this.#begin(new View(this.#link(), { ...wish }, listener, failed));
   }
 
-  /** Follows the hub's log lines. */
-  log(listener, failed) {
-    return this.#begin(new Log(this.#link(), {}, listener, failed));
+  /** Follows the hub's log lines: the newest first, then each new one. */
+  log(listener, { level, lines, failed } = {}) {
+    return this.#begin(new Log(this.#link(), { level, lines }, listener, failed));
   }
 
   /** Runs a Redis command; resolves to its reply, or rejects with a HubError. */
@@ -378,10 +378,16 @@ class View extends Stream {
 }
 
 class Log extends Stream {
-  ask() { this.link.send({ log: this.number }); }
+  #isBegun = false;
 
-  take({ rows }) {
-    this.listener(rows);
+  ask() {
+    this.#isBegun = false;
+    this.link.send({ log: this.number, ...this.wish });
+  }
+
+  take({ rows, lost = 0 }) {
+    this.listener(rows, { snapshot: !this.#isBegun, lost });
+    this.#isBegun = true;
     this.link.drawn(this);
   }
 }

@@ -2,6 +2,7 @@
 //! stream by WebSocket.
 
 mod calls;
+mod log;
 mod logins;
 mod metrics;
 mod pages;
@@ -24,7 +25,7 @@ use metrics::MetricsPage;
 pub use metrics::WebMail;
 use stream::Stream;
 
-pub(crate) use turn::WebLane;
+pub(crate) use turn::{LaneTurn, WebLane};
 
 /// What the web sessions of all lanes share.
 #[derive(Debug, Default)]
@@ -285,9 +286,9 @@ impl WebSession {
         }
     }
 
-    /// Returns whether the page has views, which are looked at in each turn.
-    pub(crate) fn has_views(&self) -> bool {
-        matches!(&self.stage, Stage::Stream(stream) if stream.has_views())
+    /// Returns whether the page has views or the log, which are looked at in each turn.
+    pub(crate) fn is_watching(&self) -> bool {
+        matches!(&self.stage, Stage::Stream(stream) if stream.is_watching())
     }
 
     fn stream(&mut self) -> Option<&mut Stream> {

@@ -8,15 +8,17 @@ use tidewire_fanout::{Dialect, Kind};
 use tidewire_lane::{ConnectionId, Context};
 use tidewire_redis::{Identity, RedisLane, earlier};
 use tidewire_rows::json::write_text;
-use tidewire_rows::request::{Flaw, Request, View as ViewRequest, parse};
+use tidewire_rows::request::{Flaw, Log as LogRequest, Request, View as ViewRequest, parse};
 use tidewire_rows::{SUBSCRIPTIONS_MAX, Selection, TOPICS_MAX, Table, msgpack};
 use tidewire_web::websocket::{CloseCode, Message, Opcode, Receiver, write_close, write_message};
 
 use super::calls::Calls;
+use super::log::Log;
 use super::reply::{split_error, write_error};
 use super::view::{Step, View};
 use super::{Around, Denied, Taken, log_in};
 use crate::hub::Hub;
+use crate::log_lines::LogLines;
 
 /// The subprotocols: JSON, which is also meant by a client that names none, and MessagePack.
 pub(super) const PROTOCOLS: [&str; 2] = ["tidewire.json.1", "tidewire.msgpack.1"];
@@ -44,6 +46,8 @@ pub(super) struct Stream {
     stalled: Vec<u64>,
     /// Those of the subscriptions that are views.
     views: Vec<View>,
+    /// The log lines that it follows.
+    log: Option<Log>,
 }
 
 /// Whose stream it is.
@@ -73,6 +77,7 @@ impl Stream {
             numbers: Vec::new(),
             stalled: Vec::new(),
             views: Vec::new(),
+            log: None,
         };
         let mut json = br#"{"hello":1,"server":"Tidewire "#.to_vec();
         json.extend_from_slice(env!("CARGO_PKG_VERSION").as_bytes());
@@ -177,6 +182,9 @@ impl Stream {
                 if let Some(view) = self.views.iter_mut().find(|view| view.number == number) {
                     return view.next();
                 }
+                if let Some(log) = self.log.as_mut().filter(|log| log.number == number) {
+                    return log.next();
+                }
                 let place = (id.index(), number);
                 if !around.redis.fanout.rows.next(place) {
                     let text = "no such subscription";
@@ -185,6 +193,7 @@ impl Stream {
             }
             Request::End => {
                 self.end_subscription(id, around.redis, around.hub, number);
+                self.log.take_if(|log| log.number == number);
                 self.done(id, around.context, number);
             }
             Request::Do(command) => self.call(page, around, number, &command),
@@ -197,10 +206,7 @@ impl Stream {
             Request::Login { user, password } => {
                 self.log_in(page, around, number, (&user, &password));
             }
-            Request::Log => {
-                let text = "not served by this hub";
-                self.refuse(id, around.context, number, ("NOTHERE", text));
-            }
+            Request::Log(request) => self.follow_log(page, around, number, &request),
         }
     }
 
@@ -233,6 +239,27 @@ impl Stream {
         }
     }
 
+    /// Begins to tell the page of log lines. They tell of other users and their keys, so the right
+    /// is that of MONITOR.
+    fn follow_log(
+        &mut self,
+        page: &mut Page<'_>,
+        around: &mut Around<'_>,
+        number: u64,
+        request: &LogRequest,
+    ) {
+        if let Err(text) = page.identity.check(&around.hub.server, &[b"monitor"]) {
+            return self.refuse_as(page.id, around.context, number, &text);
+        }
+        match Log::new(number, request, &around.hub.config.web.log_lines) {
+            Ok(log) => {
+                self.end_subscription(page.id, around.redis, around.hub, number);
+                self.log = Some(log);
+            }
+            Err(text) => self.refuse(page.id, around.context, number, ("SYNTAX", text)),
+        }
+    }
+
     /// Begins a subscription or a view. Returns whether that was possible.
     fn subscribe(
         &mut self,
@@ -249,13 +276,12 @@ impl Stream {
                 _ => b"subscribe",
             };
             if let Err(text) = page.identity.check(server, &[command, &name]) {
-                let (code, text) = split_error(text.as_bytes());
-                let (code, text) = (String::from_utf8_lossy(code), String::from_utf8_lossy(text));
-                self.refuse(id, around.context, number, (&code, &text));
+                self.refuse_as(id, around.context, number, &text);
                 return false;
             }
         }
         self.end_subscription(id, around.redis, around.hub, number);
+        self.log.take_if(|log| log.number == number);
         let fanout = &mut around.redis.fanout;
         let names = names_of(&selection);
         let begun = match is_view {
@@ -335,6 +361,7 @@ impl Stream {
         match log_in(around, page.identity, whence, (user, password)) {
             Ok(user) => {
                 // What the page had belongs to the user that it was.
+                self.log = None;
                 for number in self.numbers.clone() {
                     self.end_subscription(id, around.redis, around.hub, number);
                 }
@@ -375,8 +402,43 @@ impl Stream {
         send(id, context, self.is_packed, &json);
     }
 
-    pub(super) fn has_views(&self) -> bool {
-        !self.views.is_empty()
+    /// Refuses with the text of a Redis error.
+    fn refuse_as(&self, id: ConnectionId, context: &mut Context, number: u64, text: &str) {
+        let (code, text) = split_error(text.as_bytes());
+        let (code, text) = (String::from_utf8_lossy(code), String::from_utf8_lossy(text));
+        self.refuse(id, context, number, (&code, &text));
+    }
+
+    /// Returns whether there is something to look at although nothing comes: views, or the log.
+    pub(super) fn is_watching(&self) -> bool {
+        !self.views.is_empty() || self.log.is_some()
+    }
+
+    /// Writes the log lines that are due. Returns when there is more to do, and whether a message
+    /// was written.
+    pub(super) fn step_log(
+        &mut self,
+        id: ConnectionId,
+        lines: &LogLines,
+        context: &mut Context,
+        json: &mut Vec<u8>,
+    ) -> (Option<u64>, bool) {
+        let Some(log) = &mut self.log else {
+            return (None, false);
+        };
+        if context.out_bytes(id) > super::UNREAD_BYTES_MAX {
+            context.watch_drain(id);
+            return (None, false);
+        }
+        json.clear();
+        match log.step(lines, context.now_ns(), json) {
+            Step::Until(at_ns) => (at_ns, false),
+            Step::Busy => (Some(context.now_ns()), false),
+            Step::Written(_) => {
+                send(id, context, self.is_packed, json);
+                (None, true)
+            }
+        }
     }
 
     /// Does a part of the work for each view. `json` is room for a page. Returns when there is more
