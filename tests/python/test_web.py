@@ -64,7 +64,9 @@ def test_a_smuggled_request_is_not_served(web, headers):
 
 @pytest.mark.parametrize("request_bytes", [
     command("PING"), b"\x00" * 100 + b"\n", b"GET / HTTP/2.0\r\n\r\n", b"x" * 5_000, b"\r\n",
-    b"GET / HTTP/1.1\r\nA: " + b"b" * 10_000,
+    b"GET / HTTP/1.1\r\nA: " + b"b" * 10_000, b"GET / HTTP/1.1\r\nHost:\r\n\r\n",
+    # Without a line end.
+    b"\xff\0\0\0\0\0\0\0\x01\x7f", b"x" * 100,
 ])
 def test_what_is_no_request_is_refused(web, request_bytes):
     answer = exchange(web.web, request_bytes)

@@ -38,6 +38,8 @@ def test_a_slow_subscriber_is_named(pages, make_site, start_exchange):
     clients = page.get_by_role("region", name="Clients and slow consumers")
     sleeper = clients.locator("tr.slow").filter(has_text="sleeper")
     expect(sleeper).to_contain_text("▲ slow", timeout=60_000)
+    # The page itself is one of the clients.
+    expect(clients.locator("tr").filter(has_text="console")).to_contain_text("web page")
 
 
 def test_the_page_stays_when_the_hub_goes_away_and_comes_back(pages, make_site, start_exchange):

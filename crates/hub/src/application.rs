@@ -193,7 +193,7 @@ impl HubLane {
                     feeds::list_swept(&mut self.swept, session);
                 }
                 Session::Databento(session) => session.timeout(market, context),
-                Session::Web(session) => session.timeout(context),
+                Session::Web(session) => session.sweep(&self.hub, &mut self.redis, context),
                 _ => {}
             }
         }
@@ -602,6 +602,7 @@ impl Application for HubLane {
             }
             Mail::Plant(mail) => self.take_plant_mail(context, mail),
             Mail::Redis(RedisMail::UsersChanged) => self.users_changed(context),
+            Mail::Redis(RedisMail::Kill(id)) if self.kill_page(context, id) => {}
             Mail::Redis(mail) => self.redis.mail(context, mail),
             Mail::Web(mail) => self.take_web_mail(context, mail),
         }

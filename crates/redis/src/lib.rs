@@ -76,7 +76,8 @@ mod monitor;
 mod notifications;
 
 mod other_clients;
-pub use other_clients::{OtherClient, OtherClients};
+pub use other_clients::{OtherClient, OtherClients, PageState};
+pub use tidewire_memory::purge as give_memory_back;
 
 mod parameters;
 pub use parameters::{Id, Parameters};

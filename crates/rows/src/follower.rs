@@ -87,6 +87,8 @@ fn is_pattern(text: &[u8]) -> bool {
 pub(crate) struct Follower {
     pub(crate) members: HashMap<u32, Member, RandomState>,
     pub(crate) subs: Vec<Sub>,
+    /// Updates of which the page was told only a later one.
+    pub(crate) conflated: u64,
     numbers: u32,
 }
 
@@ -199,6 +201,21 @@ impl Sub {
 }
 
 impl Follower {
+    /// Returns the approximate memory of what the page knows of its topics, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let subs = self.subs.iter();
+        let told: usize = subs
+            .map(|sub| SUB_BYTES + sub.rows.len() * TOLD_BYTES)
+            .sum();
+        self.members.len() * MEMBER_BYTES + told
+    }
+
+    /// Returns the number of changes that the page has not asked for, each topic once per
+    /// subscription.
+    pub(crate) fn waiting(&self) -> usize {
+        self.subs.iter().map(|sub| sub.dirty.len()).sum()
+    }
+
     pub(crate) fn sub(&mut self, number: u64) -> Option<&mut Sub> {
         self.subs.iter_mut().find(|sub| sub.number == number)
     }
@@ -234,6 +251,12 @@ impl Follower {
     }
 }
 
+/// About what a topic of a page takes in its table, with the room that tables leave.
+pub(crate) const MEMBER_BYTES: usize = 18;
+/// About what a topic of a subscription takes: what the page was told, and a mark.
+pub(crate) const TOLD_BYTES: usize = 50;
+/// About what a subscription takes without its topics.
+const SUB_BYTES: usize = 512;
 const HZ_MIN: f64 = 0.01;
 const HZ_MAX: f64 = 1000.0;
 /// Forms of rows whose selected fields a subscription remembers.

@@ -7,7 +7,7 @@ use tracing::debug;
 
 use super::HubLane;
 use crate::session::Session;
-use crate::session::web::{Around, WebMail, WebSession};
+use crate::session::web::{Around, WebMail, WebNews, WebSession};
 
 impl HubLane {
     pub(super) fn accept_page(
@@ -78,11 +78,32 @@ impl HubLane {
     }
 
     pub(super) fn take_web_mail(&mut self, context: &mut Context, mail: WebMail) {
-        let WebMail { page, metrics } = mail;
-        if let Some(Session::Web(session)) = self.session(page)
-            && session.id() == page
-        {
-            session.take_metrics(context, metrics);
+        match mail.0 {
+            WebNews::Metrics(page, metrics) => {
+                if let Some(Session::Web(session)) = self.session(page)
+                    && session.id() == page
+                {
+                    session.take_metrics(context, metrics);
+                }
+            }
+            WebNews::LoggedOut(login) => {
+                for session in self.sessions.iter_mut().flatten() {
+                    if let Session::Web(session) = session {
+                        session.logged_out(&self.hub, &mut self.redis, context, login);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends a page for CLIENT KILL. Returns whether the connection is a page's.
+    pub(super) fn kill_page(&mut self, context: &mut Context, id: ConnectionId) -> bool {
+        match self.sessions.get_mut(id.index()) {
+            Some(Some(Session::Web(session))) if session.id() == id => {
+                session.kill(&self.hub, &mut self.redis, context);
+                true
+            }
+            _ => false,
         }
     }
 

@@ -49,6 +49,7 @@ export class ClientsCard extends PolledCard {
         client.user,
         isSlow ? "▲ slow" : "✓",
         format.bytes(client.pending),
+        format.line(client.conflated),
         format.count(client.subscriptions),
         client.command,
         format.duration(client.age),
@@ -65,6 +66,7 @@ export class ClientsCard extends PolledCard {
           ["User"],
           ["State"],
           ["Pending", true],
+          ["Conflated", true],
           ["Subs.", true],
           ["Last command"],
           ["Age", true],
@@ -97,7 +99,9 @@ export function readClients(text) {
         user: all.user,
         pending: number("omem"),
         subscriptions: number("sub") + number("psub") + number("ssub"),
-        command: (all.cmd ?? "").replace("|", " "),
+        // Web pages have no last command; how many updates a later one has replaced is told of them.
+        command: all["lib-name"] === "web" ? "web page" : (all.cmd ?? "").replace("|", " "),
+        conflated: all.conflated === undefined ? null : format.count(all.conflated),
         age: number("age"),
         idle: number("idle"),
       };

@@ -29,6 +29,8 @@ export interface Options {
   /** A program's user; its name and password are sent after each connection. */
   user?: string;
   password?: string;
+  /** How the hub names this page among its clients (CLIENT LIST). */
+  name?: string;
   /** Another WebSocket class, for a runtime without one. */
   WebSocket?: unknown;
   /** When the next values may come: `requestAnimationFrame` by default, so a hidden page gets none. */

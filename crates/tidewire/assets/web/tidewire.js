@@ -159,7 +159,7 @@ export class Hub {
     this.#become({ name: "connecting" });
     let socket;
     try {
-      socket = new this.#options.WebSocket(this.#url, [PROTOCOL]);
+      socket = new this.#options.WebSocket(this.#address(), [PROTOCOL]);
     } catch (error) {
       this.#become({ name: "ended", reason: error.message });
       return;
@@ -174,6 +174,13 @@ export class Hub {
     };
     this.#watch = setInterval(() => this.checkSilence(), 5_000);
     this.#watch.unref?.();
+  }
+
+  // The hub shows the page's name among its clients.
+  #address() {
+    const { name } = this.#options;
+    if (!name) return this.#url;
+    return `${this.#url}${this.#url.includes("?") ? "&" : "?"}name=${encodeURIComponent(name)}`;
   }
 
   /** Asks a silent hub for a sign of life, and gives up a dead connection. A timer calls it. */
@@ -415,7 +422,7 @@ function nextFrame(task) {
 }
 
 function closing(code) {
-  const known = { 1001: "the hub has stopped", 1006: "no connection", 1008: "not allowed", 1013: "the hub is full" };
+  const known = { 1001: "the hub has stopped", 1006: "no connection", 1008: "not allowed", 1013: "the hub is full", 4001: "ended by an administrator", 4002: "the login has ended" };
   return known[code] ?? `closed with code ${code}`;
 }
 

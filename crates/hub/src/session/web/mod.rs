@@ -18,11 +18,13 @@ use std::sync::atomic::AtomicU64;
 use tidewire_lane::{CloseReason, ConnectionId, Context, Peer};
 use tidewire_redis::{Identity, OtherClient, Proof, RedisLane, User, is_loopback};
 use tidewire_web::http::{self, Read, Reply};
+use tidewire_web::websocket::CloseCode;
 
 use crate::hub::Hub;
-use logins::Logins;
+use logins::{LoginMark, Logins, Token};
 use metrics::MetricsPage;
 pub use metrics::WebMail;
+pub(crate) use metrics::WebNews;
 use stream::Stream;
 
 pub(crate) use turn::{LaneTurn, WebLane};
@@ -82,6 +84,8 @@ pub(crate) struct WebSession {
     is_pinged: bool,
     /// The metrics page that it has asked for, once that is made.
     metrics: Option<Arc<str>>,
+    /// The login that its stream was opened with.
+    login: Option<LoginMark>,
     stage: Stage,
 }
 
@@ -123,6 +127,7 @@ impl WebSession {
             heard_ns: context.now_ns(),
             is_pinged: false,
             metrics: None,
+            login: None,
             stage: Stage::Http,
         }
     }
@@ -157,6 +162,7 @@ impl WebSession {
                         id: self.id,
                         identity: &mut self.identity,
                         address: self.address,
+                        login: &mut self.login,
                     };
                     stream.take(&mut page, around, rest, &mut has_subscribed)
                 }
@@ -247,18 +253,64 @@ impl WebSession {
         if !self.identity.is_somebody() || !self.identity.look(&hub.server.access) {
             return;
         }
-        if !matches!(self.stage, Stage::Stream(_)) {
-            return;
-        }
-        if let Stage::Stream(stream) = std::mem::replace(&mut self.stage, Stage::Ending) {
-            stream.say_close(self.id, context, stream::RIGHTS_CHANGED);
-            stream.leave(self.id, hub, redis, context);
-            context.close_after_flush(self.id, CloseReason::Requested);
+        if matches!(self.stage, Stage::Stream(_)) {
+            self.end_for(hub, redis, context, stream::RIGHTS_CHANGED);
         }
     }
 
+    /// CLIENT KILL: ends the connection, and says so to a stream.
+    pub(crate) fn kill(&mut self, hub: &Hub, redis: &mut RedisLane, context: &mut Context) {
+        self.end_for(hub, redis, context, stream::KILLED);
+    }
+
+    /// A login has ended: ends the stream that was opened with it.
+    pub(crate) fn logged_out(
+        &mut self,
+        hub: &Hub,
+        redis: &mut RedisLane,
+        context: &mut Context,
+        login: Token,
+    ) {
+        if self.login.is_some_and(|own| own.token == login) {
+            self.end_for(hub, redis, context, stream::LOGGED_OUT);
+        }
+    }
+
+    fn end_for(
+        &mut self,
+        hub: &Hub,
+        redis: &mut RedisLane,
+        context: &mut Context,
+        why: (CloseCode, &str),
+    ) {
+        if let Stage::Stream(stream) = std::mem::replace(&mut self.stage, Stage::Ending) {
+            stream.say_close(self.id, context, why);
+            stream.leave(self.id, hub, redis, context);
+        }
+        context.close_after_flush(self.id, CloseReason::Requested);
+    }
+
+    /// Notes the state of a stream for CLIENT LIST and the memory limit of clients, and ends what
+    /// has lasted too long: silent clients, and logins at their time.
+    pub(crate) fn sweep(&mut self, hub: &Hub, redis: &mut RedisLane, context: &mut Context) {
+        if self
+            .login
+            .is_some_and(|login| context.now_ns() >= login.until_ns)
+        {
+            self.login = None;
+            self.end_for(hub, redis, context, stream::LOGGED_OUT);
+        }
+        if let Stage::Stream(stream) = &self.stage {
+            let silent_ns = context.now_ns().saturating_sub(self.heard_ns);
+            let active_unix_ns = context.unix_ns().saturating_sub(silent_ns);
+            let state = stream.state(self.id, &redis.fanout.rows, context, active_unix_ns);
+            self.identity.note_page(&hub.server, state);
+        }
+        self.timeout(context);
+    }
+
     /// Ends clients that say nothing.
-    pub(crate) fn timeout(&mut self, context: &mut Context) {
+    fn timeout(&mut self, context: &mut Context) {
         let silent_ns = context.now_ns().saturating_sub(self.heard_ns);
         match &self.stage {
             Stage::Stream(stream) if silent_ns >= PING_NS && !self.is_pinged => {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use tidewire_fanout::{Dialect, Kind};
 use tidewire_lane::{ConnectionId, Context};
-use tidewire_redis::{Identity, RedisLane, earlier};
+use tidewire_redis::{Identity, PageState, RedisLane, earlier};
 use tidewire_rows::json::write_text;
 use tidewire_rows::request::{Flaw, Log as LogRequest, Request, View as ViewRequest, parse};
 use tidewire_rows::{SUBSCRIPTIONS_MAX, Selection, TOPICS_MAX, Table, msgpack};
@@ -14,6 +14,7 @@ use tidewire_web::websocket::{CloseCode, Message, Opcode, Receiver, write_close,
 
 use super::calls::Calls;
 use super::log::Log;
+use super::logins::LoginMark;
 use super::reply::{split_error, write_error};
 use super::view::{Step, View};
 use super::{Around, Denied, Taken, log_in};
@@ -27,6 +28,14 @@ pub(super) const RIGHTS_CHANGED: (CloseCode, &str) = (
     CloseCode::Policy,
     "the rights of the user have changed: connect again",
 );
+/// CLIENT KILL.
+pub(super) const KILLED: (CloseCode, &str) = (
+    CloseCode::Killed,
+    "an administrator has ended the connection",
+);
+/// The login of the page has ended.
+pub(super) const LOGGED_OUT: (CloseCode, &str) =
+    (CloseCode::LoggedOut, "the login has ended: log in again");
 /// The hub ends.
 pub(super) const STOPPING: (CloseCode, &str) = (CloseCode::GoingAway, "the hub is stopping");
 
@@ -40,6 +49,8 @@ pub(super) struct Stream {
     is_held: bool,
     /// How many subscriptions of the page name each channel or pattern.
     heard: HashMap<(Kind, Box<[u8]>), u32>,
+    /// How many of them are patterns.
+    patterns: u32,
     /// Numbers of the subscriptions.
     numbers: Vec<u64>,
     /// Subscriptions whose batch waits until the page has read.
@@ -56,6 +67,8 @@ pub(super) struct Page<'s> {
     pub(super) id: ConnectionId,
     pub(super) identity: &'s mut Identity,
     pub(super) address: Option<IpAddr>,
+    /// The login that the stream was opened with.
+    pub(super) login: &'s mut Option<LoginMark>,
 }
 
 impl Stream {
@@ -74,6 +87,7 @@ impl Stream {
             calls: Calls::default(),
             is_held: false,
             heard: HashMap::new(),
+            patterns: 0,
             numbers: Vec::new(),
             stalled: Vec::new(),
             views: Vec::new(),
@@ -309,6 +323,7 @@ impl Stream {
                 return false;
             }
             *self.heard.entry((*kind, name.clone())).or_default() += 1;
+            self.patterns += u32::from(!is_known && *kind == Kind::Pattern);
         }
         true
     }
@@ -343,6 +358,7 @@ impl Stream {
             *count -= 1;
             if *count == 0 {
                 self.heard.remove(name);
+                self.patterns -= u32::from(name.0 == Kind::Pattern);
                 redis.fanout.unsubscribe(id, name.0, &name.1);
             }
         }
@@ -361,6 +377,7 @@ impl Stream {
         match log_in(around, page.identity, whence, (user, password)) {
             Ok(user) => {
                 // What the page had belongs to the user that it was.
+                *page.login = None;
                 self.log = None;
                 for number in self.numbers.clone() {
                     self.end_subscription(id, around.redis, around.hub, number);
@@ -407,6 +424,30 @@ impl Stream {
         let (code, text) = split_error(text.as_bytes());
         let (code, text) = (String::from_utf8_lossy(code), String::from_utf8_lossy(text));
         self.refuse(id, context, number, (&code, &text));
+    }
+
+    /// Returns the state of the page, as CLIENT LIST shows it.
+    pub(super) fn state(
+        &self,
+        id: ConnectionId,
+        rows: &Table,
+        context: &Context,
+        active_unix_ns: u64,
+    ) -> PageState {
+        let (conflated, behind) = rows.behind(id.index());
+        let pending_bytes = context.out_bytes(id) as u64;
+        let views: usize = self.views.iter().map(View::memory_bytes).sum();
+        let names = self.heard.len() * NAME_BYTES;
+        let own = rows.page_bytes(id.index()) + views + names + STREAM_BYTES;
+        PageState {
+            active_unix_ns,
+            channels: (self.heard.len() as u32).saturating_sub(self.patterns),
+            patterns: self.patterns,
+            pending_bytes,
+            memory_bytes: own as u64 + pending_bytes,
+            behind: behind as u64,
+            conflated,
+        }
     }
 
     /// Returns whether there is something to look at although nothing comes: views, or the log.
@@ -596,5 +637,9 @@ const NOT_MESSAGEPACK: Flaw = Flaw {
     number: 0,
     text: "a message is one map in MessagePack",
 };
+/// About what a stream takes beside its topics, and what each of the names and patterns that it
+/// follows takes in fan-out.
+const STREAM_BYTES: usize = 4 << 10;
+const NAME_BYTES: usize = 330;
 /// Longest message of a page.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
