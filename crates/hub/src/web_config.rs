@@ -15,6 +15,8 @@ pub struct WebAsset {
     pub content_type: &'static str,
     /// The content.
     pub body: &'static [u8],
+    /// The content in gzip, where that is shorter.
+    pub packed: Option<&'static [u8]>,
 }
 
 /// Settings of the web port.

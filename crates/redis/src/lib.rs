@@ -76,7 +76,9 @@ mod monitor;
 mod notifications;
 
 mod other_clients;
+mod other_sessions;
 pub use other_clients::{OtherClient, OtherClients, PageState};
+pub use other_sessions::{LaneParts, OtherSessions};
 pub use tidewire_memory::purge as give_memory_back;
 
 mod parameters;

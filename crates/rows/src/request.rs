@@ -13,6 +13,8 @@ pub enum Request {
         fields: Option<Vec<Vec<u8>>>,
         /// Maximum batches per second.
         hz: f64,
+        /// Whether fields have numbers in place of names.
+        is_short: bool,
     },
     /// A page of many topics.
     View(View),
@@ -75,6 +77,8 @@ pub struct View {
     pub fields: Option<Vec<Vec<u8>>>,
     /// Maximum pages per second.
     pub hz: f64,
+    /// Whether fields have numbers in place of names.
+    pub is_short: bool,
 }
 
 /// Why a message is no request: the number in it, 0 without one, and the reason.
@@ -125,6 +129,7 @@ impl Members<'_> {
                 topics: self.topics()?,
                 fields: self.fields()?,
                 hz: self.hz(HZ)?,
+                is_short: self.boolean("short")?,
             },
             b"\"view\"" => Request::View(View {
                 topics: self.topics()?,
@@ -135,6 +140,7 @@ impl Members<'_> {
                 rows: self.count("rows", VIEW_ROWS, VIEW_ROWS_MAX)?,
                 fields: self.fields()?,
                 hz: self.hz(VIEW_HZ)?,
+                is_short: self.boolean("short")?,
             }),
             b"\"next\"" => Request::Next,
             b"\"unsub\"" => Request::End,
@@ -293,6 +299,7 @@ mod tests {
             topics: texts(&["md:REL*", "live:é"]),
             fields: Some(texts(&["bid"])),
             hz: 10.0,
+            is_short: false,
         };
         assert_eq!(parse(text), Ok((1, expected)));
         let text =

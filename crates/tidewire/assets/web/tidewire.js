@@ -6,6 +6,7 @@ const FIRST_RETRY_MS = 200;
 const LONGEST_RETRY_MS = 5_000;
 const QUIET_MS = 15_000; // after this silence the hub is asked for a sign of life
 const DEAD_MS = 25_000; // after this silence the connection counts as lost
+const BUSY_RETRY_MS = 1_000; // between two tries of a subscription while a script holds the hub
 const PROTOCOL = "tidewire.json.1";
 
 /** What the hub, or this client, refused: `code` is a word such as NOPERM, the message is for people. */
@@ -249,8 +250,14 @@ export class Hub {
     if (code === "NOAUTH") this.#needUser(message);
     const error = new HubError(code, message);
     const stream = this.#streams.get(number);
-    if (stream !== undefined) stream.failed?.(error);
+    // A script holds the hub: what was not begun is asked for again.
+    if (stream !== undefined && code === "BUSY") setTimeout(() => this.#askAgain(stream), BUSY_RETRY_MS).unref?.();
+    else if (stream !== undefined) stream.failed?.(error);
     else this.#settle(number, "reject", error);
+  }
+
+  #askAgain(stream) {
+    if (this.#state.name === "open" && this.#streams.get(stream.number) === stream) stream.ask();
   }
 
   #needUser(reason) {
@@ -306,9 +313,24 @@ class Stream {
     this.link.send({ unsub: this.number });
   }
 
+  #fieldNames = {};
+
   /** Name, and the changed fields (null: gone), of a row `[number, name?, fields]`. */
   row(row) {
-    return [this.link.names.get(row[0]), row.at(-1)];
+    const fields = row.at(-1);
+    return [this.link.names.get(row[0]), Array.isArray(fields) ? this.#named(fields) : fields];
+  }
+
+  /** Takes the names that a message gives to numbers of fields. */
+  learn({ fields }) {
+    if (fields !== undefined) Object.assign(this.#fieldNames, fields);
+  }
+
+  // A short row is a list: the number of a field (or its name) and its value, one after the other.
+  #named(list) {
+    const fields = {};
+    for (let at = 0; at < list.length; at += 2) fields[this.#fieldNames[list[at]] ?? list[at]] = list[at + 1];
+    return fields;
   }
 }
 
@@ -319,11 +341,12 @@ class Subscription extends Stream {
 
   ask() {
     this.#begun = null;
-    this.link.send({ sub: this.number, ...this.wish });
+    this.link.send({ sub: this.number, ...this.wish, short: true });
   }
 
   take(message) {
     const isSnapshot = "snap" in message;
+    this.learn(message);
     if (isSnapshot) this.#begun ??= new Set();
     const changes = message.rows.map((row) => this.#change(row, isSnapshot));
     if (isSnapshot && !message.more) {
@@ -354,16 +377,18 @@ class View extends Stream {
   ask() {
     this.#order = [];
     this.#fields.clear();
-    this.link.send({ view: this.number, ...this.wish });
+    this.link.send({ view: this.number, ...this.wish, short: true });
   }
 
   /** Moves the view, or sorts or filters it in another way. */
   change(wish) {
     Object.assign(this.wish, wish);
-    this.link.send({ view: this.number, ...this.wish });
+    this.link.send({ view: this.number, ...this.wish, short: true });
   }
 
-  take({ total, from, order, rows }) {
+  take(message) {
+    this.learn(message);
+    const { total, from, order, rows } = message;
     const changed = new Map(rows.map((row) => [row[0], this.row(row)[1]]));
     for (const [number, fields] of changed) {
       if (fields === null) this.#fields.delete(number);

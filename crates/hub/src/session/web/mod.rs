@@ -15,8 +15,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use tidewire_fanout::Fanout;
 use tidewire_lane::{CloseReason, ConnectionId, Context, Peer};
-use tidewire_redis::{Identity, OtherClient, Proof, RedisLane, User, is_loopback};
+use tidewire_redis::{Identity, LaneParts, OtherClient, Proof, User, is_loopback};
 use tidewire_web::http::{self, Read, Reply};
 use tidewire_web::websocket::CloseCode;
 
@@ -64,10 +65,12 @@ pub(crate) struct WebCounters {
 #[derive(Debug)]
 pub(crate) struct Around<'a> {
     pub(crate) hub: &'a Arc<Hub>,
-    pub(crate) redis: &'a mut RedisLane,
+    pub(crate) lane: LaneParts<'a>,
     pub(crate) context: &'a mut Context,
     /// Connections that the session has opened, each with the session's own.
     pub(crate) opened: Vec<(ConnectionId, ConnectionId)>,
+    /// Why commands are refused, if a script holds the lane: it has run for too long.
+    pub(crate) busy: Option<&'static str>,
 }
 
 /// A client of the web port.
@@ -182,7 +185,7 @@ impl WebSession {
             }
         }
         if has_subscribed {
-            around.redis.fanout.pump(around.context, self.id);
+            around.lane.fanout.pump(around.context, self.id);
         }
         debug_assert!(consumed <= input.len(), "a session uses what came");
         consumed
@@ -191,7 +194,7 @@ impl WebSession {
     /// Sends what is written, and ends the connection.
     fn end(&mut self, around: &mut Around<'_>) {
         if let Stage::Stream(stream) = std::mem::replace(&mut self.stage, Stage::Ending) {
-            stream.leave(self.id, around.hub, around.redis, around.context);
+            stream.leave(self.id, around.hub, around.lane.fanout, around.context);
         }
         around
             .context
@@ -236,74 +239,69 @@ impl WebSession {
     }
 
     /// The client has read.
-    pub(crate) fn drained(&mut self, context: &mut Context, redis: &mut RedisLane) {
+    pub(crate) fn drained(&mut self, context: &mut Context, fanout: &mut Fanout) {
         if let Stage::Stream(stream) = &mut self.stage {
-            stream.drained(self.id, context, redis);
+            stream.drained(self.id, context, fanout);
         }
     }
 
     /// Handles a change of users: a stream whose user's rights have changed ends, and its page
     /// connects again.
-    pub(crate) fn users_changed(
-        &mut self,
-        hub: &Hub,
-        redis: &mut RedisLane,
-        context: &mut Context,
-    ) {
+    pub(crate) fn users_changed(&mut self, hub: &Hub, fanout: &mut Fanout, context: &mut Context) {
         if !self.identity.is_somebody() || !self.identity.look(&hub.server.access) {
             return;
         }
         if matches!(self.stage, Stage::Stream(_)) {
-            self.end_for(hub, redis, context, stream::RIGHTS_CHANGED);
+            self.end_for(hub, fanout, context, stream::RIGHTS_CHANGED);
         }
     }
 
     /// CLIENT KILL: ends the connection, and says so to a stream.
-    pub(crate) fn kill(&mut self, hub: &Hub, redis: &mut RedisLane, context: &mut Context) {
-        self.end_for(hub, redis, context, stream::KILLED);
+    pub(crate) fn kill(&mut self, hub: &Hub, fanout: &mut Fanout, context: &mut Context) {
+        self.end_for(hub, fanout, context, stream::KILLED);
     }
 
     /// A login has ended: ends the stream that was opened with it.
     pub(crate) fn logged_out(
         &mut self,
         hub: &Hub,
-        redis: &mut RedisLane,
+        fanout: &mut Fanout,
         context: &mut Context,
         login: Token,
     ) {
         if self.login.is_some_and(|own| own.token == login) {
-            self.end_for(hub, redis, context, stream::LOGGED_OUT);
+            self.end_for(hub, fanout, context, stream::LOGGED_OUT);
         }
     }
 
     fn end_for(
         &mut self,
         hub: &Hub,
-        redis: &mut RedisLane,
+        fanout: &mut Fanout,
         context: &mut Context,
         why: (CloseCode, &str),
     ) {
         if let Stage::Stream(stream) = std::mem::replace(&mut self.stage, Stage::Ending) {
             stream.say_close(self.id, context, why);
-            stream.leave(self.id, hub, redis, context);
+            stream.leave(self.id, hub, fanout, context);
         }
         context.close_after_flush(self.id, CloseReason::Requested);
     }
 
     /// Notes the state of a stream for CLIENT LIST and the memory limit of clients, and ends what
     /// has lasted too long: silent clients, and logins at their time.
-    pub(crate) fn sweep(&mut self, hub: &Hub, redis: &mut RedisLane, context: &mut Context) {
+    pub(crate) fn sweep(&mut self, hub: &Hub, fanout: &mut Fanout, context: &mut Context) {
         if self
             .login
             .is_some_and(|login| context.now_ns() >= login.until_ns)
         {
             self.login = None;
-            self.end_for(hub, redis, context, stream::LOGGED_OUT);
+            self.end_for(hub, fanout, context, stream::LOGGED_OUT);
         }
         if let Stage::Stream(stream) = &self.stage {
             let silent_ns = context.now_ns().saturating_sub(self.heard_ns);
             let active_unix_ns = context.unix_ns().saturating_sub(silent_ns);
-            let state = stream.state(self.id, &redis.fanout.rows, context, active_unix_ns);
+            let state = stream.state(self.id, &fanout.rows, context, active_unix_ns);
             self.identity.note_page(&hub.server, state);
         }
         self.timeout(context);
@@ -332,9 +330,9 @@ impl WebSession {
     }
 
     /// The connection has ended.
-    pub(crate) fn closed(self, hub: &Hub, redis: &mut RedisLane, context: &mut Context) {
+    pub(crate) fn closed(self, hub: &Hub, fanout: &mut Fanout, context: &mut Context) {
         if let Stage::Stream(stream) = self.stage {
-            stream.leave(self.id, hub, redis, context);
+            stream.leave(self.id, hub, fanout, context);
         }
     }
 

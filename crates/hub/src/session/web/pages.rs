@@ -92,7 +92,16 @@ impl WebSession {
         let Some((asset, tag)) = web.find(path) else {
             return self.reply(around, request, &plain("404 Not Found", "not found\n"));
         };
-        let headers = format!("ETag: {tag}\r\nCache-Control: no-cache\r\n");
+        let packed = asset.packed.filter(|_| takes_gzip(request.headers));
+        // The tag is of the bytes that are sent, so the two forms have two tags.
+        let tag = match packed {
+            Some(_) => format!("{}-gz\"", tag.trim_end_matches('"')),
+            None => tag.to_owned(),
+        };
+        let encoding = packed.map_or("", |_| "Content-Encoding: gzip\r\n");
+        let headers = format!(
+            "ETag: {tag}\r\nCache-Control: no-cache\r\nVary: Accept-Encoding\r\n{encoding}"
+        );
         let mut known = request.headers.elements("If-None-Match");
         let reply = match known.any(|known| known == tag || known == "*") {
             true => empty("304 Not Modified", &headers),
@@ -100,7 +109,7 @@ impl WebSession {
                 status: "200 OK",
                 content_type: asset.content_type,
                 headers: &headers,
-                body: asset.body,
+                body: packed.unwrap_or(asset.body),
             },
         };
         self.reply(around, request, &reply)
@@ -286,6 +295,17 @@ pub(super) fn credentials(headers: Headers<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let text = decode_base64(encoded.trim().as_bytes())?;
     let colon = text.iter().position(|byte| *byte == b':')?;
     Some((text[..colon].to_vec(), text[colon + 1..].to_vec()))
+}
+
+/// Returns whether a browser takes gzip.
+fn takes_gzip(headers: Headers<'_>) -> bool {
+    let mut codings = headers.elements("Accept-Encoding");
+    codings.any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        let weight = weight.trim().trim_start_matches("q=");
+        let is_refused = weight.parse().is_ok_and(|weight: f32| weight <= 0.0);
+        matches!(name.trim(), "gzip" | "*") && !is_refused
+    })
 }
 
 /// Decodes a value of a query: `+`, and octets as `%` and two digits.

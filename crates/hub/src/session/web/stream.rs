@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
-use tidewire_fanout::{Dialect, Kind};
+use tidewire_fanout::{Dialect, Fanout, Kind};
 use tidewire_lane::{ConnectionId, Context};
-use tidewire_redis::{Identity, PageState, RedisLane, earlier};
+use tidewire_redis::{Identity, PageState, earlier};
 use tidewire_rows::json::write_text;
 use tidewire_rows::request::{Flaw, Log as LogRequest, Request, View as ViewRequest, parse};
 use tidewire_rows::{SUBSCRIPTIONS_MAX, Selection, TOPICS_MAX, Table, msgpack};
@@ -119,7 +119,7 @@ impl Stream {
         input: &[u8],
         has_subscribed: &mut bool,
     ) -> Taken {
-        if self.calls.is_full() {
+        if self.calls.is_full() && around.busy.is_none() {
             self.is_held = true;
             around.context.hold(page.id);
             return Taken::Waits;
@@ -181,10 +181,21 @@ impl Stream {
             let text = "Authentication required.";
             return self.refuse(id, around.context, number, ("NOAUTH", text));
         }
+        if let Some(busy) = around.busy
+            && matches!(request, Request::Subscribe { .. } | Request::View(_))
+        {
+            // Their first values would have to wait for the script.
+            return self.refuse_as(id, around.context, number, busy);
+        }
         match request {
-            Request::Subscribe { topics, fields, hz } => {
+            Request::Subscribe {
+                topics,
+                fields,
+                hz,
+                is_short,
+            } => {
                 let topics: Vec<&[u8]> = topics.iter().map(|topic| &topic[..]).collect();
-                let selection = Selection::new(topics, fields.as_deref(), hz);
+                let selection = Selection::new(topics, fields.as_deref(), hz).short(is_short);
                 self.subscribe(page, around, (number, selection), false);
                 *has_subscribed = true;
             }
@@ -200,13 +211,13 @@ impl Stream {
                     return log.next();
                 }
                 let place = (id.index(), number);
-                if !around.redis.fanout.rows.next(place) {
+                if !around.lane.fanout.rows.next(place) {
                     let text = "no such subscription";
                     self.refuse(id, around.context, number, ("ERR", text));
                 }
             }
             Request::End => {
-                self.end_subscription(id, around.redis, around.hub, number);
+                self.end_subscription(id, around.lane.fanout, around.hub, number);
                 self.log.take_if(|log| log.number == number);
                 self.done(id, around.context, number);
             }
@@ -224,9 +235,32 @@ impl Stream {
         }
     }
 
-    fn call(&mut self, page: &Page<'_>, around: &mut Around<'_>, number: u64, command: &[Vec<u8>]) {
+    /// Runs a command. While a script holds the lane, the page's Redis session may wait for it, and
+    /// so the answer comes from here: an error, but for the two commands that end the script.
+    fn call(
+        &mut self,
+        page: &mut Page<'_>,
+        around: &mut Around<'_>,
+        number: u64,
+        command: &[Vec<u8>],
+    ) {
         let counters = &around.hub.web.counters;
         counters.calls.fetch_add(1, Ordering::Relaxed);
+        if let Some(busy) = around.busy {
+            return match killing(command) {
+                Some((words, is_function)) => {
+                    let server = &around.hub.server;
+                    let may = page.identity.check(server, words);
+                    let killed = may
+                        .and_then(|()| server.kill_script(is_function).map_err(ToOwned::to_owned));
+                    match killed {
+                        Ok(()) => self.done(page.id, around.context, number),
+                        Err(text) => self.refuse_as(page.id, around.context, number, &text),
+                    }
+                }
+                None => self.refuse_as(page.id, around.context, number, busy),
+            };
+        }
         let whose = (page.id, &*page.identity);
         if let Err((code, text)) = self.calls.send(around, whose, number, command) {
             self.refuse(page.id, around.context, number, (code, &text));
@@ -242,6 +276,7 @@ impl Stream {
     ) {
         let topics: Vec<&[u8]> = request.topics.iter().map(|topic| &topic[..]).collect();
         let selection = Selection::new(topics, request.fields.as_deref(), request.hz);
+        let selection = selection.short(request.is_short);
         let interval_ns = selection.interval_ns();
         let mut views = self.views.iter_mut();
         if let Some(view) = views.find(|view| view.number == number && view.has_topics_of(&request))
@@ -267,7 +302,7 @@ impl Stream {
         }
         match Log::new(number, request, &around.hub.config.web.log_lines) {
             Ok(log) => {
-                self.end_subscription(page.id, around.redis, around.hub, number);
+                self.end_subscription(page.id, around.lane.fanout, around.hub, number);
                 self.log = Some(log);
             }
             Err(text) => self.refuse(page.id, around.context, number, ("SYNTAX", text)),
@@ -294,9 +329,9 @@ impl Stream {
                 return false;
             }
         }
-        self.end_subscription(id, around.redis, around.hub, number);
+        self.end_subscription(id, around.lane.fanout, around.hub, number);
         self.log.take_if(|log| log.number == number);
-        let fanout = &mut around.redis.fanout;
+        let fanout = &mut *around.lane.fanout;
         let names = names_of(&selection);
         let begun = match is_view {
             true => fanout.rows.subscribe_view(id.index(), number, selection),
@@ -315,7 +350,7 @@ impl Stream {
             if !is_known && fanout.subscribe(id, Dialect::Rows, *kind, name).is_err() {
                 // Only those in front of it are counted.
                 fanout.rows.unsubscribe((id.index(), number));
-                self.forget(id, around.redis, &names[..at]);
+                self.forget(id, around.lane.fanout, &names[..at]);
                 self.numbers.retain(|other| *other != number);
                 counter.fetch_sub(1, Ordering::Relaxed);
                 let text = "the server has its maximum of subscriptions";
@@ -328,20 +363,14 @@ impl Stream {
         true
     }
 
-    fn end_subscription(
-        &mut self,
-        id: ConnectionId,
-        redis: &mut RedisLane,
-        hub: &Hub,
-        number: u64,
-    ) {
+    fn end_subscription(&mut self, id: ConnectionId, fanout: &mut Fanout, hub: &Hub, number: u64) {
         let place = (id.index(), number);
-        let Some(selection) = redis.fanout.rows.selection(place) else {
+        let Some(selection) = fanout.rows.selection(place) else {
             return;
         };
         let names = names_of(selection);
-        redis.fanout.rows.unsubscribe(place);
-        self.forget(id, redis, &names);
+        fanout.rows.unsubscribe(place);
+        self.forget(id, fanout, &names);
         self.numbers.retain(|other| *other != number);
         self.views.retain(|view| view.number != number);
         let counter = &hub.web.counters.subscriptions;
@@ -350,7 +379,7 @@ impl Stream {
     }
 
     /// Ends what no other subscription of the page names.
-    fn forget(&mut self, id: ConnectionId, redis: &mut RedisLane, names: &[(Kind, Box<[u8]>)]) {
+    fn forget(&mut self, id: ConnectionId, fanout: &mut Fanout, names: &[(Kind, Box<[u8]>)]) {
         for name in names {
             let Some(count) = self.heard.get_mut(name) else {
                 continue;
@@ -359,7 +388,7 @@ impl Stream {
             if *count == 0 {
                 self.heard.remove(name);
                 self.patterns -= u32::from(name.0 == Kind::Pattern);
-                redis.fanout.unsubscribe(id, name.0, &name.1);
+                fanout.unsubscribe(id, name.0, &name.1);
             }
         }
     }
@@ -380,7 +409,7 @@ impl Stream {
                 *page.login = None;
                 self.log = None;
                 for number in self.numbers.clone() {
-                    self.end_subscription(id, around.redis, around.hub, number);
+                    self.end_subscription(id, around.lane.fanout, around.hub, number);
                 }
                 let is_packed = self.is_packed;
                 let ended = ("UNKNOWN", "the page has logged in as another user");
@@ -552,14 +581,9 @@ impl Stream {
     }
 
     /// The page has read.
-    pub(super) fn drained(
-        &mut self,
-        id: ConnectionId,
-        context: &mut Context,
-        redis: &mut RedisLane,
-    ) {
+    pub(super) fn drained(&mut self, id: ConnectionId, context: &mut Context, fanout: &mut Fanout) {
         for number in std::mem::take(&mut self.stalled) {
-            redis.fanout.rows.wake((id.index(), number));
+            fanout.rows.wake((id.index(), number));
         }
         self.calls.drained(context);
     }
@@ -594,11 +618,11 @@ impl Stream {
         mut self: Box<Self>,
         id: ConnectionId,
         hub: &Hub,
-        redis: &mut RedisLane,
+        fanout: &mut Fanout,
         context: &mut Context,
     ) {
-        redis.fanout.rows.leave(id.index());
-        redis.fanout.depart(id);
+        fanout.rows.leave(id.index());
+        fanout.depart(id);
         self.calls.end(context, ("UNKNOWN", ""), &mut |_, _| {});
         let counters = &hub.web.counters;
         let subscriptions = self.numbers.len() as u64;
@@ -607,6 +631,19 @@ impl Stream {
             .fetch_sub(subscriptions, Ordering::Relaxed);
         let before = counters.streams.fetch_sub(1, Ordering::Relaxed);
         debug_assert!(before > 0, "a stream that ends was counted");
+    }
+}
+
+/// Returns the words of a command that ends a script, and whether it ends a function.
+fn killing(command: &[Vec<u8>]) -> Option<(&'static [&'static [u8]], bool)> {
+    let [name, action] = command else {
+        return None;
+    };
+    let is = |word: &[u8], known: &str| word.eq_ignore_ascii_case(known.as_bytes());
+    match is(action, "kill") {
+        true if is(name, "script") => Some((&[b"script", b"kill"], false)),
+        true if is(name, "function") => Some((&[b"function", b"kill"], true)),
+        _ => None,
     }
 }
 

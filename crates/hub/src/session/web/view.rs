@@ -111,7 +111,10 @@ impl View {
 
     /// Returns whether another request for this view needs the same topics and fields.
     pub(super) fn has_topics_of(&self, request: &Request) -> bool {
-        self.request.topics == request.topics && self.request.fields == request.fields
+        let own = &self.request;
+        own.topics == request.topics
+            && own.fields == request.fields
+            && own.is_short == request.is_short
     }
 
     /// Moves the view to other positions, another order or another filter.
@@ -301,7 +304,9 @@ impl View {
         }
         out.extend_from_slice(b",\"rows\":[");
         out.extend_from_slice(&body);
-        out.extend_from_slice(b"]}");
+        out.push(b']');
+        rows.write_fields(place, out);
+        out.push(b'}');
         (self.order, self.total) = (order, total);
         (self.wants, self.is_written) = (false, true);
         Step::Written(written)
