@@ -67,8 +67,8 @@ impl Table {
         rows
     }
 
-    /// Appends the member `fields` of a message, if its rows have numbers of fields that the page has
-    /// not been told.
+    /// Appends the member `fields` of a message, if its rows have numbers of fields that the page
+    /// has not been told.
     pub fn write_fields(&mut self, place: Place, out: &mut Vec<u8>) {
         if let Some(sub) = self.sub(place) {
             sub.write_fresh(out);
