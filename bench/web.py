@@ -126,7 +126,7 @@ def open_page(options, port):
     while not head.endswith(b"\r\n\r\n"):
         head += one.recv(1)
     topics = [f"live:{topic}" for topic in range(options.topics)]
-    message = {"sub": 1, "topics": topics, "hz": options.hz}
+    message = {"sub": 1, "topics": topics, "hz": options.hz, "short": not options.names}
     one.sendall(text_frame(json.dumps(message).encode()))
     one.sendall(text_frame(b'{"next":1}'))
     return one
@@ -159,7 +159,7 @@ def measure(options, name, server, publisher, sockets, verb):
                 data = one.recv(1 << 18)
                 received += len(data)
                 # A batch ends with its frame; asking once more does no harm.
-                if is_page and data.endswith(b"]}"):
+                if is_page and data.endswith(b"}"):
                     one.send(again)
 
     read(time.monotonic() + 3)
@@ -181,6 +181,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--binary", default="target/release/tidewire")
     parser.add_argument("--redis")
+    parser.add_argument("--names", action="store_true", help="rows with names of fields")
     parser.add_argument("--connections", type=int, default=1_000)
     parser.add_argument("--topics", type=int, default=50)
     parser.add_argument("--hz", type=float, default=10)

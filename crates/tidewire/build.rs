@@ -1,6 +1,7 @@
 //! Passes the commit of the sources to the program as `TIDEWIRE_COMMIT`, and lists the files of the
 //! console.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,7 +17,7 @@ fn main() {
     list_web_files();
 }
 
-/// Writes the files of assets/web with their contents as `FILES`.
+/// Writes the files of assets/web as `FILES`: path, content, and the content in gzip.
 fn list_web_files() {
     let variable = |name| std::env::var(name).map(PathBuf::from).unwrap_or_default();
     let folder = variable("CARGO_MANIFEST_DIR").join("assets/web");
@@ -27,11 +28,17 @@ fn list_web_files() {
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
     names.sort();
-    let mut text = "const FILES: &[(&str, &[u8])] = &[\n".to_owned();
+    let mut text = "const FILES: &[(&str, &[u8], &[u8])] = &[\n".to_owned();
     for name in names {
         let path = folder.join(&name);
+        let packed = variable("OUT_DIR").join(format!("{name}.gz"));
+        let body = std::fs::read(&path).expect("the file can be read");
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(&body).expect("memory takes all");
+        let bytes = encoder.finish().expect("memory takes all");
+        std::fs::write(&packed, bytes).expect("the output directory can be written");
         text += &format!(
-            "    ({:?}, include_bytes!({path:?})),\n",
+            "    ({:?}, include_bytes!({path:?}), include_bytes!({packed:?})),\n",
             format!("/{name}")
         );
     }

@@ -1,6 +1,7 @@
 """The web port over HTTP: pages, metrics, logins, hosts and origins, hostile requests."""
 
 import base64
+import gzip
 import json
 import ssl
 
@@ -38,6 +39,19 @@ def test_the_pages_are_served(web):
     assert http(web.web, "POST", "/", body=b"x")[0] == 405
 
 
+def test_files_are_sent_in_gzip_to_browsers_that_take_it(web):
+    _, plain, whole = http(web.web, "GET", "/tidewire.js")
+    assert "content-encoding" not in plain and plain["vary"] == "Accept-Encoding"
+    status, headers, body = http(web.web, "GET", "/tidewire.js", ["Accept-Encoding: br, gzip"])
+    assert status == 200 and headers["content-encoding"] == "gzip"
+    assert gzip.decompress(body) == whole and len(body) < len(whole) / 2
+    assert headers["etag"] != plain["etag"]
+    for tag, coding, status in [(headers["etag"], "gzip", 304), (plain["etag"], "gzip", 200),
+                                (plain["etag"], "gzip;q=0", 304), (headers["etag"], "br", 200)]:
+        ask = [f"If-None-Match: {tag}", f"Accept-Encoding: {coding}"]
+        assert http(web.web, "GET", "/tidewire.js", ask)[0] == status, (tag, coding)
+
+
 def test_requests_follow_each_other_on_one_connection(web):
     one = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     last = b"GET /health HTTP/1.0\r\n\r\n"
@@ -64,7 +78,9 @@ def test_a_smuggled_request_is_not_served(web, headers):
 
 @pytest.mark.parametrize("request_bytes", [
     command("PING"), b"\x00" * 100 + b"\n", b"GET / HTTP/2.0\r\n\r\n", b"x" * 5_000, b"\r\n",
-    b"GET / HTTP/1.1\r\nA: " + b"b" * 10_000,
+    b"GET / HTTP/1.1\r\nA: " + b"b" * 10_000, b"GET / HTTP/1.1\r\nHost:\r\n\r\n",
+    # Without a line end.
+    b"\xff\0\0\0\0\0\0\0\x01\x7f", b"x" * 100,
 ])
 def test_what_is_no_request_is_refused(web, request_bytes):
     answer = exchange(web.web, request_bytes)

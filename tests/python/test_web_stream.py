@@ -82,6 +82,28 @@ def test_fields_and_rates_are_chosen_by_the_page(web, page):
     assert page.receive() == {"batch": 1, "rows": [[1, {"bid": "4"}]]}
 
 
+def test_short_rows_have_numbers_of_fields(web, page):
+    redis = web.redis()
+    redis.hset("live:a", mapping={"x": "1", "y": "2"})
+    page.send({"sub": 1, "topics": ["live:*"], "short": True})
+    first = page.receive()
+    assert first["rows"] == [[1, "live:a", [0, "1", 1, "2"]]]
+    assert first["fields"] == {"0": "x", "1": "y"}
+    redis.hset("live:a", mapping={"y": "3", "z": "4"})
+    page.send({"next": 1})
+    # Both fields are of one write.
+    assert page.receive() == {
+        "batch": 1, "rows": [[1, [1, "3", 2, "4"]]], "fields": {"2": "z"},
+    }
+    redis.hdel("live:a", "x")
+    page.send({"next": 1})
+    assert page.receive() == {"batch": 1, "rows": [[1, [0, None]]]}
+    page.send({"view": 2, "topics": ["live:*"], "fields": ["z"], "rows": 5, "short": True})
+    while (message := page.receive())["total"] == 0:
+        page.send({"next": 2})
+    assert message["rows"] == [[1, [0, "4"]]] and message["fields"] == {"0": "z"}
+
+
 def test_market_topics_come_as_rows(start_hub, start_simulator):
     simulator = start_simulator("--rate", "2000", "--symbols", "10")
     hub = start_web(start_hub, "--source", simulator.source)
@@ -207,6 +229,12 @@ def test_messagepack_carries_the_same(web):
     assert page.do("ECHO", "é") == "é"
     page.socket.send(b"\xc1")
     assert page.receive()["code"] == "SYNTAX"
+    # Numbers as keys are texts, and so are whole numbers beyond 64 bits.
+    page.send({"do": 7, "command": ["ECHO", "é"], 5: {-1: 2}})
+    assert page.receive() == {"done": 7, "reply": "é"}
+    web.redis().set("live:b", "18446744073709551616")
+    page.rows.clear()
+    assert page.subscribe(2, "live:b") == {"live:b": {"value": "18446744073709551616"}}
     page.socket.send("{}")
     with pytest.raises(ConnectionClosed) as ended:
         page.receive()

@@ -15,11 +15,11 @@ class Page:
     """A stream. Messages come in order; each request has a number of its own."""
 
     def __init__(self, port, protocol="tidewire.json.1", pack=None, unpack=None, scheme="ws",
-                 **options):
+                 query="", **options):
         self._pack, self._unpack = pack or json.dumps, unpack or json.loads
         self._stack = contextlib.ExitStack()
         self.socket = self._stack.enter_context(connect(
-            f"{scheme}://127.0.0.1:{port}/stream", subprotocols=[protocol], compression=None,
+            f"{scheme}://127.0.0.1:{port}/stream{query}", subprotocols=[protocol], compression=None,
             max_size=STREAM_BYTES_MAX, open_timeout=PATIENCE_S, **options,
         ))
         self.number = 100

@@ -72,7 +72,7 @@ run("a subscription is asked for when the hub has said hello", (peer) => {
   peer.socket.readyState = 1;
   assert.deepEqual(peer.takes(), []);
   peer.opens();
-  assert.deepEqual(peer.takes(), [{ sub: 1, topics: ["md:*"], fields: ["bid"], hz: 5 }]);
+  assert.deepEqual(peer.takes(), [{ sub: 1, topics: ["md:*"], fields: ["bid"], hz: 5, short: true }]);
   assert.equal(Object.keys({ sub: 1 })[0], "sub");
 });
 
@@ -165,7 +165,7 @@ run("after a lost connection the snapshot tells what has gone meanwhile", async 
   peer.hub.reconnect();
   assert.equal(peer.sockets.length, 2);
   peer.opens();
-  assert.deepEqual(peer.takes(), [{ sub: 1, topics: ["md:*"] }]);
+  assert.deepEqual(peer.takes(), [{ sub: 1, topics: ["md:*"], short: true }]);
   told.length = 0;
   peer.says({ snap: 1, rows: [[1, "md:B", { bid: 5 }]] });
   assert.deepEqual(told, [
@@ -216,7 +216,7 @@ run("a page keeps its order where the hub leaves it out", (peer) => {
     pages.push(page),
   );
   peer.opens();
-  assert.deepEqual(peer.takes(), [{ view: 1, topics: ["md:*"], sort: "volume", from: 0, rows: 2 }]);
+  assert.deepEqual(peer.takes(), [{ view: 1, topics: ["md:*"], sort: "volume", from: 0, rows: 2, short: true }]);
   peer.says({
     page: 1,
     total: 3,
@@ -233,7 +233,7 @@ run("a page keeps its order where the hub leaves it out", (peer) => {
     { name: "md:Y", fields: { volume: 4 }, changed: { volume: 4 } },
   ]);
   view.change({ from: 1 });
-  assert.deepEqual(peer.takes(), [{ view: 1, topics: ["md:*"], sort: "volume", from: 1, rows: 2 }]);
+  assert.deepEqual(peer.takes(), [{ view: 1, topics: ["md:*"], sort: "volume", from: 1, rows: 2, short: true }]);
 });
 
 run("requests are answered by number, with values and errors", async (peer) => {
@@ -284,11 +284,55 @@ run("a hub that wants a user is logged in to once, and again after each lost con
   peer.says({ done: 2, reply: "OK" });
   await login;
   assert.equal(peer.hub.state.name, "open");
-  assert.deepEqual(peer.takes(), [{ sub: 1, topics: ["md:*"] }]);
+  assert.deepEqual(peer.takes(), [{ sub: 1, topics: ["md:*"], short: true }]);
   peer.breaks();
   peer.hub.reconnect();
   peer.opens();
   assert.deepEqual(peer.takes(), [{ login: 3, user: "ada", password: "secret" }]);
+});
+
+run("short rows have the names of their fields", (peer) => {
+  const heard = [];
+  const sub = peer.hub.subscribe("md:*", (changes) => heard.push(changes));
+  peer.opens();
+  peer.says({ snap: 1, as_of: 1, rows: [[7, "md:A", [0, 1.5, 1, 2]]], fields: { 0: "bid", 1: "ask" } });
+  assert.deepEqual(sub.topics.get("md:A"), { bid: 1.5, ask: 2 });
+  peer.says({ batch: 1, rows: [[7, [1, null, 2, 3, "odd", 4]]], fields: { 2: "last" } });
+  assert.deepEqual(heard[1][0].changed, { ask: null, last: 3, odd: 4 });
+  assert.deepEqual(sub.topics.get("md:A"), { bid: 1.5, last: 3, odd: 4 });
+  peer.says({ batch: 1, rows: [[7, null]] });
+  assert.equal(sub.topics.size, 0);
+});
+
+run("a subscription that a script keeps out is asked for again", (peer) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  peer.hub.subscribe("md:*", () => {}, { failed: () => assert.fail("it is tried again") });
+  peer.opens();
+  peer.takes();
+  peer.says({ error: 1, code: "BUSY", message: "Redis is busy running a script." });
+  assert.deepEqual(peer.takes(), []);
+  mock.timers.tick(1_000);
+  mock.timers.reset();
+  assert.deepEqual(peer.takes(), [{ sub: 1, topics: ["md:*"], short: true }]);
+});
+
+run("log lines begin with the newest, and again after a lost connection", (peer) => {
+  const heard = [];
+  peer.hub.log((lines, part) => heard.push([lines, part]), { level: "warn", lines: 5 });
+  peer.opens();
+  assert.deepEqual(peer.takes(), [{ log: 1, level: "warn", lines: 5 }]);
+  peer.says({ lines: 1, rows: [{ level: "warn", message: "a" }] });
+  assert.deepEqual(heard.pop(), [[{ level: "warn", message: "a" }], { snapshot: true, lost: 0 }]);
+  peer.frame();
+  assert.deepEqual(peer.takes(), [{ next: 1 }]);
+  peer.says({ lines: 1, rows: [{ level: "warn", message: "b" }], lost: 3 });
+  assert.deepEqual(heard.pop()[1], { snapshot: false, lost: 3 });
+  peer.breaks();
+  peer.hub.reconnect();
+  peer.opens();
+  assert.deepEqual(peer.takes(), [{ log: 1, level: "warn", lines: 5 }]);
+  peer.says({ lines: 1, rows: [] });
+  assert.deepEqual(heard.pop()[1], { snapshot: true, lost: 0 });
 });
 
 run("a hub that names no user is not asked for anything before the login", (peer) => {

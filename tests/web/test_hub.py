@@ -20,7 +20,12 @@ def test_the_hub_shows_lanes_rates_clients_and_log(pages, site):
     expect(page.get_by_role("region", name="Inputs and recovery")).to_contain_text("✓ 0")
     expect(page.get_by_role("region", name="Clients and slow consumers")).to_contain_text("connected")
     log = page.get_by_role("region", name="Log", exact=True)
-    expect(log).to_contain_text(re.compile("connected|does not send its log lines"))
+    expect(log).to_contain_text("is serving")
+    # A page of another host is refused, which the hub logs.
+    page.request.post(f"{site.url}/login", headers={"Origin": "http://elsewhere.example"}, data="{}")
+    expect(log.locator(".log-line.warn")).to_contain_text("another host")
+    log.get_by_role("button", name="Errors").click()
+    expect(log).to_contain_text("No line of this level yet")
     expect(page.get_by_role("region", name="Rates").locator("canvas")).to_be_visible()
 
 
@@ -33,6 +38,8 @@ def test_a_slow_subscriber_is_named(pages, make_site, start_exchange):
     clients = page.get_by_role("region", name="Clients and slow consumers")
     sleeper = clients.locator("tr.slow").filter(has_text="sleeper")
     expect(sleeper).to_contain_text("▲ slow", timeout=60_000)
+    # The page itself is one of the clients.
+    expect(clients.locator("tr").filter(has_text="console")).to_contain_text("web page")
 
 
 def test_the_page_stays_when_the_hub_goes_away_and_comes_back(pages, make_site, start_exchange):

@@ -68,6 +68,7 @@ def test_a_topic_has_its_chart_levels_fields_and_subscribers(pages, site):
     page = pages.open(site.url, "topics/md%3ARELIANCE")
     expect(page.locator(".side .big")).to_have_text(re.compile(r"[\d,]+\.\d{2}"))
     expect(page.locator(".side canvas")).to_be_visible()
+    expect(page.locator(".side .since")).to_contain_text("the hub keeps the newest values")
     expect(page.locator(".level.bid").first).to_contain_text("bid")
     expect(page.locator(".level.ask").first).to_contain_text("ask")
     fields = page.locator(".fields dt").all_inner_texts()

@@ -74,6 +74,9 @@ usage: cargo xtask <chore>
   conformance redis-py --suite PATH
                 redis-py's own tests against Redis and Tidewire; PATH is its sources, unpacked
     --redis FILE, --binary FILE, --lanes N, --scratch FOLDER as above
+  conformance autobahn --python FILE
+                the Autobahn suite of WebSocket; FILE is a Python 2.7, for which it is installed
+    --scratch FOLDER       where [target/conformance/autobahn]
   conformance libzmq --build PATH
                 libzmq's own tests with our libzmq.so.5; PATH is where CMake has built them, with
                 drafts (ENABLE_DRAFTS) or without

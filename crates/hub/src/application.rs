@@ -1,6 +1,7 @@
 //! The hub on one lane: ports, sessions of every protocol, and the work of each turn.
 
 mod feeds;
+mod lent;
 mod plants;
 mod web;
 
@@ -21,8 +22,9 @@ use crate::port;
 use crate::pushes::Parked;
 use crate::session::Session;
 use crate::session::feed_user::HubUser;
-use crate::session::web::WebLane;
+use crate::session::web::{LaneTurn, WebLane};
 use crate::session::zmq::{Around, Port, ZmqSession};
+use lent::Lent;
 
 /// One lane's part of the hub.
 #[derive(Debug)]
@@ -84,9 +86,17 @@ impl HubLane {
             .collect();
         let plant = hub.plant.clone().filter(|plant| plant.lane() == lane);
         let address = resp.map(ToString::to_string).unwrap_or_default();
+        let mut redis = RedisLane::new(hub.server.clone(), lane, address);
+        redis.serve_others(Box::new(Lent {
+            hub: hub.clone(),
+            lane,
+            sessions: Vec::new(),
+            added: 0,
+            watchers: Vec::new(),
+        }));
         Self {
             plant: plant.map(|plant| PlantLink::new(plant, port::PLANT)),
-            redis: RedisLane::new(hub.server.clone(), lane, address),
+            redis,
             sessions: Vec::new(),
             parked: Parked::default(),
             lane,
@@ -193,7 +203,9 @@ impl HubLane {
                     feeds::list_swept(&mut self.swept, session);
                 }
                 Session::Databento(session) => session.timeout(market, context),
-                Session::Web(session) => session.timeout(context),
+                Session::Web(session) => {
+                    session.sweep(&self.hub, &mut self.redis.fanout, context);
+                }
                 _ => {}
             }
         }
@@ -244,10 +256,7 @@ impl HubLane {
 
     /// Registers a client for CLIENT KILL.
     fn register(&self, context: &Context, id: ConnectionId, peer: &Peer) -> Arc<OtherClient> {
-        let local = context.local_address(id).map_or(Peer::Local, Peer::Tcp);
-        let addresses = (peer.to_string(), local.to_string());
-        let clients = &self.hub.server.other_clients;
-        clients.connect((self.lane, id), addresses, context.unix_ns())
+        web::register(&self.hub, self.lane, context, id, peer)
     }
 
     fn accept_zmq(
@@ -408,7 +417,7 @@ impl HubLane {
             Session::Web(_) => return self.page_received(context, id, input),
             Session::WebCalls(page) => {
                 let page = *page;
-                return self.calls_received(context, page, input);
+                return web::take_calls_input(&mut self.sessions, context, page, input);
             }
         };
         self.distribute(context, news);
@@ -430,7 +439,7 @@ impl HubLane {
                 }
                 Session::Databento(session) => session.users_changed(context),
                 Session::Web(session) => {
-                    session.users_changed(hub, &mut self.redis, context);
+                    session.users_changed(hub, &mut self.redis.fanout, context);
                 }
                 Session::WebCalls(_) | Session::Source(_) | Session::Plant => {}
             }
@@ -442,7 +451,9 @@ impl HubLane {
         for (id, port, peer) in self.redis.take_late() {
             self.accepted(context, id, port, &peer);
         }
+        self.lend_sessions();
         let (has_right, mut deadline_ns) = self.redis.begin_turn(context);
+        self.take_sessions_back();
         deadline_ns = earlier(deadline_ns, self.turn_exchange(context));
         deadline_ns = earlier(deadline_ns, self.turn_bars(context));
         deadline_ns = earlier(deadline_ns, self.turn_sources(context));
@@ -471,12 +482,16 @@ impl HubLane {
         if self.timed_sessions > 0 || !self.sources.is_empty() {
             deadline_ns = earlier(deadline_ns, Some(self.sweep_ns));
         }
+        self.lend_sessions();
         deadline_ns = earlier(deadline_ns, self.redis.turn(context, has_right));
-        let fanout = &mut self.redis.fanout;
-        let web = self
-            .web
-            .turn(&self.hub, fanout, &mut self.sessions, context);
-        earlier(deadline_ns, web)
+        self.take_sessions_back();
+        let mut turn = LaneTurn {
+            hub: &self.hub,
+            fanout: &mut self.redis.fanout,
+            sessions: &mut self.sessions,
+            context,
+        };
+        earlier(deadline_ns, self.web.turn(&mut turn))
     }
 }
 
@@ -505,7 +520,7 @@ impl Application for HubLane {
                 };
                 self.accept_follower(id, Session::Databento(Box::new(session)))
             }
-            port::WEB => self.accept_page(context, id, peer),
+            port::WEB => web::accept_page(&self.hub, self.lane, context, id, peer),
             _ => return context.close(id, CloseReason::Requested),
         };
         self.insert(id, session);
@@ -537,7 +552,10 @@ impl Application for HubLane {
             return 0;
         }
         let told = self.redis.begin_input();
-        let consumed = match self.redis.received(context, id, input) {
+        self.lend_sessions();
+        let taken = self.redis.received(context, id, input);
+        self.take_sessions_back();
+        let consumed = match taken {
             Some(consumed) => consumed,
             None => self.take_input(context, id, input),
         };
@@ -600,7 +618,12 @@ impl Application for HubLane {
             }
             Mail::Plant(mail) => self.take_plant_mail(context, mail),
             Mail::Redis(RedisMail::UsersChanged) => self.users_changed(context),
-            Mail::Redis(mail) => self.redis.mail(context, mail),
+            Mail::Redis(RedisMail::Kill(id)) if self.kill_page(context, id) => {}
+            Mail::Redis(mail) => {
+                self.lend_sessions();
+                self.redis.mail(context, mail);
+                self.take_sessions_back();
+            }
             Mail::Web(mail) => self.take_web_mail(context, mail),
         }
     }

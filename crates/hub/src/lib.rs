@@ -19,6 +19,10 @@ mod counters;
 pub use counters::{metrics, watched_counters};
 
 mod house;
+
+mod log_lines;
+pub use log_lines::{LogLevel, LogLines};
+
 mod hub;
 pub use hub::{Hub, HubConfig, Mail};
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tidewire_web::websocket::Origins;
 
+use crate::log_lines::LogLines;
+
 /// A file that is served as it is.
 #[derive(Clone, Copy, Debug)]
 pub struct WebAsset {
@@ -13,6 +15,8 @@ pub struct WebAsset {
     pub content_type: &'static str,
     /// The content.
     pub body: &'static [u8],
+    /// The content in gzip, where that is shorter.
+    pub packed: Option<&'static [u8]>,
 }
 
 /// Settings of the web port.
@@ -24,6 +28,8 @@ pub struct WebConfig {
     tags: Vec<String>,
     /// Web pages of other hosts whose scripts may connect.
     pub origins: Arc<Origins>,
+    /// The program's newest log lines.
+    pub log_lines: Arc<LogLines>,
 }
 
 impl WebConfig {
@@ -34,6 +40,7 @@ impl WebConfig {
             assets,
             tags,
             origins,
+            log_lines: Arc::default(),
         }
     }
 

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tidewire_lane::ConnectionId;
 
 use crate::access::User;
+use crate::other_clients::{OtherClient, OtherClients, PageClient};
 use crate::tracked_clients::{self, ClientTracking};
 
 /// All connected Redis clients, by id.
@@ -16,6 +17,8 @@ use crate::tracked_clients::{self, ClientTracking};
 pub struct Clients {
     by_id: Mutex<BTreeMap<u64, Arc<Client>>>,
     last_id: AtomicU64,
+    /// Numbers that web pages have.
+    others: AtomicU64,
     /// Bytes that all clients hold together.
     memory_bytes: AtomicI64,
     evicted: AtomicU64,
@@ -149,6 +152,12 @@ impl Clients {
         client
     }
 
+    /// A number for a client of another protocol, among those of Redis clients.
+    pub(crate) fn number_for_other(&self) -> u64 {
+        self.others.fetch_add(1, Ordering::Relaxed);
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// Forgets a client.
     pub fn disconnect(&self, id: u64) {
         let removed = self.by_id.lock().remove(&id);
@@ -192,21 +201,43 @@ impl Clients {
         &self.evicted
     }
 
-    /// Removes the clients that hold most, until the rest hold at most `bytes_max`, and returns
-    /// them: their lanes cut them off. Clients with CLIENT NO-EVICT stay.
+    /// Removes the clients and web pages that hold most, until the rest hold at most `bytes_max`,
+    /// and returns their lanes and connections, which are to be cut off. Clients with CLIENT
+    /// NO-EVICT stay.
     #[cold]
-    pub(crate) fn evict(&self, bytes_max: u64) -> Vec<Arc<Client>> {
+    pub(crate) fn evict(
+        &self,
+        others: &OtherClients,
+        bytes_max: u64,
+    ) -> Vec<(usize, ConnectionId)> {
+        let held = |client: &Client| client.memory_bytes.load(Ordering::Relaxed);
+        let held_by_page = |page: &OtherClient| page.page().map_or(0, PageClient::memory_bytes);
         let mut clients = self.list();
         clients.retain(|client| !client.no_evict.load(Ordering::Relaxed));
-        clients.sort_unstable_by_key(|client| client.memory_bytes.load(Ordering::Relaxed));
+        clients.sort_unstable_by_key(|client| held(client));
+        let mut pages = others.pages();
+        pages.sort_unstable_by_key(|page| held_by_page(page));
         let mut evicted = Vec::new();
-        while self.memory_bytes() > bytes_max
-            && let Some(client) = clients.pop()
-        {
-            tracing::info!(client = client.id, address = client.address, "evicted");
-            self.disconnect(client.id);
+        while self.memory_bytes() + others.pages_bytes() > bytes_max {
+            let client = clients.last().map(|client| held(client));
+            let page = pages.last().map(|page| held_by_page(page));
+            let (lane, connection) = match (client.is_none() && page.is_none(), page > client) {
+                (true, _) => break,
+                (false, true) => {
+                    let Some(page) = pages.pop() else { break };
+                    tracing::info!(address = page.address, "evicted");
+                    others.disconnect(page.lane, page.connection);
+                    (page.lane, page.connection)
+                }
+                (false, false) => {
+                    let Some(client) = clients.pop() else { break };
+                    tracing::info!(client = client.id, address = client.address, "evicted");
+                    self.disconnect(client.id);
+                    (client.lane, client.connection)
+                }
+            };
             self.evicted.fetch_add(1, Ordering::Relaxed);
-            evicted.push(client);
+            evicted.push((lane, connection));
         }
         evicted
     }
@@ -228,7 +259,8 @@ impl Clients {
 
     /// Clients that have connected since the start.
     pub fn total(&self) -> u64 {
-        self.last_id.load(Ordering::Relaxed)
+        let others = self.others.load(Ordering::Relaxed);
+        self.last_id.load(Ordering::Relaxed).saturating_sub(others)
     }
 
     /// The clients, by id.
@@ -368,6 +400,7 @@ const WATCHED_BYTES: u64 = 128;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::other_clients::PageState;
 
     fn connect(clients: &Clients) -> Arc<Client> {
         let user = Arc::clone(crate::access::AccessControl::new(1, Arc::default()).default_user());
@@ -394,8 +427,9 @@ mod tests {
             })
             .collect();
         all[4].no_evict.store(true, Ordering::Relaxed);
-        let evicted: Vec<u64> = clients.evict(12_500_000).iter().map(|one| one.id).collect();
-        assert_eq!(evicted, [all[1].id]);
+        let others = OtherClients::default();
+        assert_eq!(clients.evict(&others, 12_500_000).len(), 1);
+        assert!(clients.find(all[1].id).is_none());
         clients.account(&all[1]);
         let sum: u64 = [0, 2, 3, 4]
             .map(|at: usize| all[at].held_bytes())
@@ -404,5 +438,30 @@ mod tests {
         assert_eq!((clients.memory_bytes(), clients.len()), (sum, 4));
         all.iter().for_each(|client| clients.disconnect(client.id));
         assert_eq!(clients.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn a_web_page_that_holds_most_is_cut_off_first() {
+        let (clients, others) = (Clients::default(), OtherClients::default());
+        let small = connect(&clients);
+        let place = (0, ConnectionId::NONE);
+        let page = others.connect(place, ("c:3".to_owned(), "b:2".to_owned()), 0);
+        others.show_page(&clients, &page, b"a wall");
+        let state = PageState {
+            memory_bytes: 1_000_000,
+            patterns: 1,
+            ..PageState::default()
+        };
+        others.note_page(&page, state);
+        assert_eq!((others.pages_bytes(), clients.total()), (1_000_000, 1));
+        let line = page.describe_page(page.page().expect("a page"), 5_000_000_000);
+        assert!(line.starts_with("id=2 addr=c:3 laddr=b:2 "), "{line}");
+        assert!(
+            line.contains(" name=a_wall age=5 idle=5 flags=P "),
+            "{line}"
+        );
+        assert_eq!(clients.evict(&others, 500_000), [place]);
+        assert_eq!((others.pages_bytes(), clients.len()), (0, 1));
+        clients.disconnect(small.id);
     }
 }

@@ -136,15 +136,14 @@ impl Server {
     #[inline]
     pub(crate) fn evict_clients(&self, context: &mut Context) {
         let bytes_max = self.parameters.clients_bytes_max.load(Ordering::Relaxed);
-        if bytes_max == 0 || self.clients.memory_bytes() <= bytes_max {
+        let held_bytes = || self.clients.memory_bytes() + self.other_clients.pages_bytes();
+        if bytes_max == 0 || held_bytes() <= bytes_max {
             return;
         }
-        for client in self.clients.evict(bytes_max) {
-            match client.lane == context.lane() {
-                true => context.cut_off(client.connection, CloseReason::Requested),
-                false => self
-                    .mail
-                    .send(client.lane, RedisMail::CutOff(client.connection)),
+        for (lane, connection) in self.clients.evict(&self.other_clients, bytes_max) {
+            match lane == context.lane() {
+                true => context.cut_off(connection, CloseReason::Requested),
+                false => self.mail.send(lane, RedisMail::CutOff(connection)),
             }
         }
     }

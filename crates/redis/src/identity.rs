@@ -8,7 +8,7 @@ use tidewire_resp::ArgumentList;
 
 use crate::access::{AccessControl, AclLogEntry, KeyRights, Origin, Reason, Rules, User, Verb};
 use crate::access::{NO_KEY, no_command_text};
-use crate::other_clients::OtherClient;
+use crate::other_clients::{OtherClient, PageState};
 use crate::parameters::{ACLLOG_MAX_LEN, PROTECTED_MODE};
 use crate::server::Server;
 use tidewire_lane::unix_ms;
@@ -49,6 +49,17 @@ impl Identity {
     /// Where the peer is.
     pub fn address(&self) -> &str {
         self.client.address()
+    }
+
+    /// Shows the peer in CLIENT LIST as a web page with this name for itself.
+    pub fn show_page(&self, server: &Server, name: &[u8]) {
+        let (others, clients) = (&server.other_clients, &server.clients);
+        others.show_page(clients, &self.client, name);
+    }
+
+    /// Notes the state of a web page, for CLIENT LIST and the memory limit of clients.
+    pub fn note_page(&self, server: &Server, state: PageState) {
+        server.other_clients.note_page(&self.client, state);
     }
 
     /// Notes the peer's name for itself. What CLIENT SETNAME does not accept is replaced.

@@ -13,12 +13,12 @@ use tidewire_keyspace::{MountWriter, SHARDS, changes_told_here};
 use tidewire_lane::{CloseReason, ConnectionId, Context, Peer};
 use tracing::debug;
 
-use crate::access::User;
 use crate::activity::Part;
 use crate::attention::Obstacles;
 use crate::lane_waits::{LaneWait, WaitReason, set_in_turn};
 use crate::live::LiveObserver;
 use crate::mail::RedisMail;
+use crate::other_sessions::{LaneParts, OtherSessions};
 use crate::parameters::{LATENCY_MONITOR_THRESHOLD, TRACKING_TABLE_MAX_KEYS};
 use crate::parts::Room;
 use crate::server::Server;
@@ -90,17 +90,25 @@ impl RedisLane {
         self.sessions.accept(&self.server, context, id, peer);
     }
 
-    /// Makes a connection that another session of this lane has opened for its peer a Redis client:
-    /// `address` and `local` of the peer, and the user that it is. It speaks RESP3.
-    pub fn accept_for(
-        &mut self,
-        context: &Context,
-        id: ConnectionId,
-        (address, local): (String, String),
-        user: Arc<User>,
-    ) {
-        self.sessions
-            .accept_for(&self.server, context, id, (address, local), user);
+    /// What the sessions of other protocols use of this lane.
+    #[inline]
+    pub fn parts(&mut self) -> LaneParts<'_> {
+        LaneParts {
+            fanout: &mut self.fanout,
+            server: &self.server,
+            sessions: &mut self.sessions,
+        }
+    }
+
+    /// Gives the lane the sessions that it serves during a client's long call.
+    pub fn serve_others(&mut self, others: Box<dyn OtherSessions>) {
+        self.sessions.others = Some(others);
+    }
+
+    /// Returns them.
+    #[inline]
+    pub fn others(&mut self) -> Option<&mut (dyn OtherSessions + 'static)> {
+        self.sessions.others.as_deref_mut()
     }
 
     /// Takes the connections of other protocols that came during a client's long call: they are

@@ -76,7 +76,10 @@ mod monitor;
 mod notifications;
 
 mod other_clients;
-pub use other_clients::{OtherClient, OtherClients};
+mod other_sessions;
+pub use other_clients::{OtherClient, OtherClients, PageState};
+pub use other_sessions::{LaneParts, OtherSessions};
+pub use tidewire_memory::purge as give_memory_back;
 
 mod parameters;
 pub use parameters::{Id, Parameters};

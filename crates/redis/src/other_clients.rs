@@ -1,17 +1,22 @@
-//! Clients of the other protocols of all lanes, for CLIENT KILL.
+//! Clients of the other protocols of all lanes, for CLIENT LIST and CLIENT KILL.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tidewire_lane::ConnectionId;
 
 use crate::access::User;
+use crate::clients::Clients;
 
-/// All connected clients of the native feed, the ZeroMQ ports and the gateway.
+/// All connected clients of the native feed, the ZeroMQ ports, the gateway and the web port.
 #[derive(Debug, Default)]
 pub struct OtherClients {
     by_place: Mutex<BTreeMap<Place, Arc<OtherClient>>>,
+    /// Bytes that all web pages hold together.
+    pages_bytes: AtomicI64,
 }
 
 /// A lane, and a connection of it.
@@ -30,6 +35,47 @@ pub struct OtherClient {
     pub(crate) connected_unix_ns: u64,
     /// The user that it is, once it has logged in.
     pub(crate) user: Mutex<Option<Arc<User>>>,
+    /// What CLIENT LIST shows of it, if it is a web page with a stream.
+    page: OnceLock<PageClient>,
+}
+
+/// A web page as CLIENT LIST shows it.
+#[derive(Debug)]
+pub(crate) struct PageClient {
+    /// A number of its own among all clients.
+    pub(crate) id: u64,
+    name: String,
+    state: PageNumbers,
+}
+
+#[derive(Debug, Default)]
+struct PageNumbers {
+    active_unix_ns: AtomicU64,
+    channels: AtomicU32,
+    patterns: AtomicU32,
+    pending_bytes: AtomicU64,
+    memory_bytes: AtomicU64,
+    behind: AtomicU64,
+    conflated: AtomicU64,
+}
+
+/// The state of a web page, as its lane sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageState {
+    /// When it last sent something, ns since the UNIX epoch.
+    pub active_unix_ns: u64,
+    /// Number of channels and topics that it names.
+    pub channels: u32,
+    /// Number of its patterns.
+    pub patterns: u32,
+    /// Bytes that it has not read.
+    pub pending_bytes: u64,
+    /// About what it holds.
+    pub memory_bytes: u64,
+    /// Topics with changes that it has not asked for.
+    pub behind: u64,
+    /// Updates of which it was told only a later one.
+    pub conflated: u64,
 }
 
 impl OtherClients {
@@ -47,6 +93,7 @@ impl OtherClients {
             local_address,
             connected_unix_ns,
             user: Mutex::default(),
+            page: OnceLock::new(),
         });
         let place = (lane, connection);
         let other = self.by_place.lock().insert(place, client.clone());
@@ -54,14 +101,72 @@ impl OtherClients {
         client
     }
 
+    /// Makes a client a web page with this name for itself. CLIENT LIST shows it from now on.
+    pub fn show_page(&self, clients: &Clients, client: &OtherClient, name: &[u8]) {
+        let printable = |byte: &u8| match byte.is_ascii_graphic() {
+            true => char::from(*byte),
+            false => '_',
+        };
+        let page = PageClient {
+            id: clients.number_for_other(),
+            name: name.iter().take(NAME_BYTES_MAX).map(printable).collect(),
+            state: PageNumbers::default(),
+        };
+        let is_first = client.page.set(page).is_ok();
+        debug_assert!(is_first, "a connection becomes a page once");
+    }
+
+    /// Notes the state of a web page. Its lane calls this a few times per second.
+    pub fn note_page(&self, client: &OtherClient, now: PageState) {
+        let Some(page) = client.page.get() else {
+            return;
+        };
+        let state = &page.state;
+        let relaxed = Ordering::Relaxed;
+        state.active_unix_ns.store(now.active_unix_ns, relaxed);
+        state.channels.store(now.channels, relaxed);
+        state.patterns.store(now.patterns, relaxed);
+        state.pending_bytes.store(now.pending_bytes, relaxed);
+        state.behind.store(now.behind, relaxed);
+        state.conflated.store(now.conflated, relaxed);
+        let before = state.memory_bytes.swap(now.memory_bytes, relaxed);
+        let more = now.memory_bytes as i64 - before as i64;
+        self.pages_bytes.fetch_add(more, relaxed);
+    }
+
     /// Forgets the client of a connection, if there is one.
     pub fn disconnect(&self, lane: usize, connection: ConnectionId) {
-        self.by_place.lock().remove(&(lane, connection));
+        let removed = self.by_place.lock().remove(&(lane, connection));
+        if let Some(page) = removed.as_ref().and_then(|client| client.page.get()) {
+            let bytes = page.state.memory_bytes.swap(0, Ordering::Relaxed);
+            self.pages_bytes.fetch_sub(bytes as i64, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns about how many bytes all web pages hold.
+    pub fn pages_bytes(&self) -> u64 {
+        self.pages_bytes.load(Ordering::Relaxed).max(0) as u64
+    }
+
+    /// Returns the number of web pages that have more than so many bytes to read.
+    pub fn slow_pages(&self, bytes: u64) -> usize {
+        let pages = self.pages();
+        let pending = |page: &PageClient| page.state.pending_bytes.load(Ordering::Relaxed);
+        let is_slow =
+            |client: &&Arc<OtherClient>| client.page().is_some_and(|page| pending(page) > bytes);
+        pages.iter().filter(is_slow).count()
     }
 
     /// Returns all of them.
     pub(crate) fn list(&self) -> Vec<Arc<OtherClient>> {
         self.by_place.lock().values().cloned().collect()
+    }
+
+    /// Returns the web pages.
+    pub(crate) fn pages(&self) -> Vec<Arc<OtherClient>> {
+        let mut pages = self.list();
+        pages.retain(|client| client.page.get().is_some());
+        pages
     }
 }
 
@@ -70,4 +175,62 @@ impl OtherClient {
     pub fn address(&self) -> &str {
         &self.address
     }
+
+    /// What CLIENT LIST shows of it, if it is a web page.
+    pub(crate) fn page(&self) -> Option<&PageClient> {
+        self.page.get()
+    }
+
+    /// The line that CLIENT LIST shows of a web page, without a line end. It has the fields of a
+    /// Redis client, and two of its own behind them.
+    pub(crate) fn describe_page(&self, page: &PageClient, now_unix_ns: u64) -> String {
+        let seconds = |since_ns: u64| now_unix_ns.saturating_sub(since_ns) / 1_000_000_000;
+        let state = &page.state;
+        let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let active_ns = load(&state.active_unix_ns).max(self.connected_unix_ns);
+        let user = self.user.lock();
+        let mut line = String::new();
+        let _ = write!(
+            line,
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub={} psub={} \
+             ssub=0 multi=-1 watch=0 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 \
+             oll=0 omem={} tot-mem={} events=r cmd=NULL user={} redir=-1 resp=3 lib-name=web \
+             lib-ver= io-thread={} behind={} conflated={}",
+            page.id,
+            self.address,
+            self.local_address,
+            self.connection.index(),
+            page.name,
+            seconds(self.connected_unix_ns),
+            seconds(active_ns),
+            if page.is_subscriber() { "P" } else { "N" },
+            state.channels.load(Ordering::Relaxed),
+            state.patterns.load(Ordering::Relaxed),
+            load(&state.pending_bytes),
+            page.memory_bytes(),
+            user.as_ref().map_or_else(String::new, |user| user.name()),
+            self.lane,
+            load(&state.behind),
+            load(&state.conflated),
+        );
+        line
+    }
 }
+
+impl PageClient {
+    /// Whether it follows topics.
+    pub(crate) fn is_subscriber(&self) -> bool {
+        let state = &self.state;
+        [&state.channels, &state.patterns]
+            .iter()
+            .any(|count| count.load(Ordering::Relaxed) > 0)
+    }
+
+    /// About how many bytes it holds.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.state.memory_bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// Longest name of a web page.
+const NAME_BYTES_MAX: usize = 64;

@@ -92,6 +92,14 @@ impl Server {
         self.scripting.busy_text()
     }
 
+    /// SCRIPT KILL, or FUNCTION KILL: ends the script that has run for too long.
+    ///
+    /// # Errors
+    /// The text of the refusal: there is none, or it has written.
+    pub fn kill_script(&self, is_function: bool) -> Result<(), &'static str> {
+        self.scripting.kill(is_function)
+    }
+
     /// Does what a lane has put off, now that it has its right again.
     #[cold]
     pub(crate) fn do_put_off(&self, lane: usize) {

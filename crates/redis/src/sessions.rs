@@ -8,6 +8,7 @@ use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Peer};
 use crate::RESP_PORT;
 use crate::access::User;
 use crate::mail::RedisMail;
+use crate::other_sessions::{LaneParts, OtherSessions};
 use crate::parameters::MAXCLIENTS;
 use crate::replication::LaneReplicas;
 use crate::server::Server;
@@ -29,6 +30,8 @@ pub(crate) struct Sessions {
     pub(crate) times_turn: bool,
     /// Connections of other protocols that were accepted during a long call.
     late: Vec<(ConnectionId, u16, Peer)>,
+    /// Sessions of other protocols that are served during a long call.
+    pub(crate) others: Option<Box<dyn OtherSessions>>,
     /// Clients that have changed users in this turn.
     pub(crate) users_changers: Vec<ConnectionId>,
 }
@@ -42,6 +45,7 @@ impl Sessions {
             turn_commands: 0,
             times_turn: false,
             late: Vec::new(),
+            others: None,
             users_changers: Vec::new(),
         }
     }
@@ -168,8 +172,8 @@ impl Sessions {
     }
 }
 
-/// A lane in the middle of one client's long call: it answers other Redis clients. Clients of other
-/// protocols wait until the call has ended.
+/// A lane in the middle of one client's long call: it answers other Redis clients and web pages.
+/// Clients of other protocols wait until the call has ended.
 pub(crate) struct DuringCall<'a> {
     pub(crate) server: &'a Server,
     pub(crate) sessions: &'a mut Sessions,
@@ -181,7 +185,30 @@ pub(crate) struct DuringCall<'a> {
 impl DuringCall<'_> {
     /// Whether a connection is served.
     pub(crate) fn serves(&self, id: ConnectionId) -> bool {
-        self.sessions.serves(id)
+        let others = self.sessions.others.as_ref();
+        self.sessions.serves(id) || others.is_some_and(|others| others.serves(id))
+    }
+
+    fn received_by_others(
+        &mut self,
+        context: &mut Context,
+        id: ConnectionId,
+        input: &[u8],
+    ) -> usize {
+        let Some(mut others) = self.sessions.others.take() else {
+            return 0;
+        };
+        let lane = LaneParts {
+            fanout: &mut *self.fanout,
+            server: self.server,
+            sessions: &mut *self.sessions,
+        };
+        let consumed = match others.serves(id) {
+            true => others.received(lane, context, id, input),
+            false => 0,
+        };
+        self.sessions.others = Some(others);
+        consumed
     }
 }
 
@@ -191,7 +218,12 @@ impl Application for DuringCall<'_> {
     fn accepted(&mut self, context: &mut Context, id: ConnectionId, port: u16, peer: &Peer) {
         match port {
             RESP_PORT => self.sessions.accept(self.server, context, id, peer),
-            _ => self.sessions.late.push((id, port, peer.clone())),
+            _ => {
+                let others = self.sessions.others.as_mut();
+                if !others.is_some_and(|others| others.accepted(context, id, port, peer)) {
+                    self.sessions.late.push((id, port, peer.clone()));
+                }
+            }
         }
     }
 
@@ -204,7 +236,7 @@ impl Application for DuringCall<'_> {
 
     fn received(&mut self, context: &mut Context, id: ConnectionId, input: &[u8]) -> usize {
         let Some(mut session) = self.sessions.take(id) else {
-            return 0;
+            return self.received_by_others(context, id, input);
         };
         let (fanout, waiting) = (&mut *self.fanout, &mut *self.waiting);
         let (sessions, pipeline) = (&mut *self.sessions, &mut *self.pipeline);

@@ -26,6 +26,7 @@ pub struct Selection {
     /// Each as a JSON string with quotation marks; `None` for all.
     fields: Option<Vec<Box<[u8]>>>,
     interval_ns: u64,
+    is_short: bool,
 }
 
 impl Selection {
@@ -55,6 +56,18 @@ impl Selection {
             }
         }
         selection
+    }
+
+    /// Makes the fields have numbers in place of names, if `is_short`.
+    #[must_use]
+    pub fn short(mut self, is_short: bool) -> Self {
+        self.is_short = is_short;
+        self
+    }
+
+    /// Returns whether the fields have numbers in place of names.
+    pub fn is_short(&self) -> bool {
+        self.is_short
     }
 
     /// Returns the time between two batches.
@@ -87,6 +100,8 @@ fn is_pattern(text: &[u8]) -> bool {
 pub(crate) struct Follower {
     pub(crate) members: HashMap<u32, Member, RandomState>,
     pub(crate) subs: Vec<Sub>,
+    /// Updates of which the page was told only a later one.
+    pub(crate) conflated: u64,
     numbers: u32,
 }
 
@@ -117,7 +132,20 @@ pub(crate) struct Sub {
     pub(crate) is_queued: bool,
     /// When the last batch was written, monotonic ns.
     pub(crate) written_ns: u64,
-    columns: HashMap<u64, Box<[u32]>, RandomState>,
+    columns: HashMap<u64, Box<[Column]>, RandomState>,
+    /// Numbers of fields, if they have numbers.
+    numbers: HashMap<Box<[u8]>, u32, RandomState>,
+    /// Fields whose numbers the page has not been told, in order.
+    fresh: Vec<Box<[u8]>>,
+}
+
+/// A selected field of a form.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    /// Its position.
+    pub(crate) at: u32,
+    /// Its number; `None` if it is told by its name.
+    pub(crate) number: Option<u32>,
 }
 
 /// What a page knows of a row.
@@ -142,6 +170,8 @@ impl Sub {
             is_queued: false,
             written_ns: 0,
             columns: HashMap::default(),
+            numbers: HashMap::default(),
+            fresh: Vec::new(),
         }
     }
 
@@ -178,17 +208,62 @@ impl Sub {
     }
 
     /// Returns the positions of the selected fields in rows of this form; `None` for all.
-    pub(crate) fn columns(&mut self, shape: &Arc<Shape>) -> Option<&[u32]> {
-        let wanted = self.selection.fields.as_ref()?;
-        if self.columns.len() > SHAPES_MAX {
-            self.columns.clear();
+    pub(crate) fn columns(&mut self, shape: &Arc<Shape>) -> Option<&[Column]> {
+        if self.selection.fields.is_none() && !self.selection.is_short {
+            return None;
         }
-        let columns = self.columns.entry(shape.number).or_insert_with(|| {
-            let names = shape.names.iter().enumerate();
-            let selected = names.filter(|(_, name)| wanted.contains(name));
-            selected.map(|(at, _)| at as u32).collect()
-        });
-        Some(columns)
+        if !self.columns.contains_key(&shape.number) {
+            if self.columns.len() > SHAPES_MAX {
+                self.columns.clear();
+            }
+            let mut columns = Vec::with_capacity(shape.names.len());
+            for (at, name) in shape.names.iter().enumerate() {
+                if self.selects(name) {
+                    let number = self.number_of(name);
+                    let at = at as u32;
+                    columns.push(Column { at, number });
+                }
+            }
+            self.columns.insert(shape.number, columns.into());
+        }
+        self.columns.get(&shape.number).map(|columns| &**columns)
+    }
+
+    /// Returns the number of a field, if fields have numbers and there is one left.
+    pub(crate) fn number_of(&mut self, name: &[u8]) -> Option<u32> {
+        if !self.selection.is_short {
+            return None;
+        }
+        if let Some(number) = self.numbers.get(name) {
+            return Some(*number);
+        }
+        let number = self.numbers.len();
+        if number >= FIELDS_MAX {
+            return None;
+        }
+        self.numbers.insert(name.into(), number as u32);
+        self.fresh.push(name.into());
+        Some(number as u32)
+    }
+
+    /// Appends the member `fields` of a message, with the names of the numbers that the page has
+    /// not been told.
+    pub(crate) fn write_fresh(&mut self, out: &mut Vec<u8>) {
+        if self.fresh.is_empty() {
+            return;
+        }
+        out.extend_from_slice(b",\"fields\":{");
+        let first = self.numbers.len() - self.fresh.len();
+        for (at, name) in self.fresh.drain(..).enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            out.push(b'"');
+            crate::writing::write_number(out, (first + at) as u64);
+            out.extend_from_slice(b"\":");
+            out.extend_from_slice(&name);
+        }
+        out.push(b'}');
     }
 
     /// Returns whether a field is selected.
@@ -199,6 +274,21 @@ impl Sub {
 }
 
 impl Follower {
+    /// Returns the approximate memory of what the page knows of its topics, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let subs = self.subs.iter();
+        let told: usize = subs
+            .map(|sub| SUB_BYTES + sub.rows.len() * TOLD_BYTES)
+            .sum();
+        self.members.len() * MEMBER_BYTES + told
+    }
+
+    /// Returns the number of changes that the page has not asked for, each topic once per
+    /// subscription.
+    pub(crate) fn waiting(&self) -> usize {
+        self.subs.iter().map(|sub| sub.dirty.len()).sum()
+    }
+
     pub(crate) fn sub(&mut self, number: u64) -> Option<&mut Sub> {
         self.subs.iter_mut().find(|sub| sub.number == number)
     }
@@ -234,7 +324,15 @@ impl Follower {
     }
 }
 
+/// About what a topic of a page takes in its table, with the room that tables leave.
+pub(crate) const MEMBER_BYTES: usize = 18;
+/// About what a topic of a subscription takes: what the page was told, and a mark.
+pub(crate) const TOLD_BYTES: usize = 50;
+/// About what a subscription takes without its topics.
+const SUB_BYTES: usize = 512;
 const HZ_MIN: f64 = 0.01;
 const HZ_MAX: f64 = 1000.0;
 /// Forms of rows whose selected fields a subscription remembers.
 const SHAPES_MAX: usize = 256;
+/// Fields of a subscription that have numbers; further ones are told by their names.
+const FIELDS_MAX: usize = 4_096;

@@ -25,8 +25,12 @@ pub fn fuzz_rows_request(data: &[u8]) {
 pub fn fuzz_rows_table(data: &[u8]) {
     let mut table = Table::new(|_, _| true);
     let fields = [b"a".to_vec()];
-    for (number, fields) in [(1, None), (2, Some(&fields[..]))] {
-        let selection = Selection::new([&b"*"[..]], fields, 1000.0);
+    for (number, fields, is_short) in [
+        (1, None, false),
+        (2, Some(&fields[..]), false),
+        (3, None, true),
+    ] {
+        let selection = Selection::new([&b"*"[..]], fields, 1000.0).short(is_short);
         assert!(table.subscribe(0, number, selection).is_ok());
     }
     let mut now_ns = 1_000_000_000;
@@ -38,7 +42,7 @@ pub fn fuzz_rows_table(data: &[u8]) {
         };
         table.mark(0, row);
         now_ns += 10_000_000;
-        for number in [1, 2] {
+        for number in [1, 2, 3] {
             let mut out = Vec::new();
             if table.write_snapshot((0, number), true, &mut out) == Snapshot::Nothing {
                 table.next((0, number));
@@ -61,4 +65,5 @@ pub fn fuzz_rows_table(data: &[u8]) {
     table.leave(0);
     while table.sweep() {}
     assert!(table.is_empty(), "without a page there is no topic");
+    assert_eq!(table.memory_bytes(), 0, "no memory without a topic");
 }

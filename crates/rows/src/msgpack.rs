@@ -110,6 +110,12 @@ fn encode_number(number: &[u8], out: &mut Vec<u8>) -> Result<(), NotJson> {
                 out.extend_from_slice(&value.to_be_bytes());
             }
         }
+    } else if text
+        .bytes()
+        .all(|byte| byte == b'-' || byte.is_ascii_digit())
+    {
+        // A whole number beyond 64 bits keeps its digits as a text.
+        encode_text(number, out);
     } else {
         let value: f64 = text.parse().map_err(|_| NotJson)?;
         out.push(0xcb);
@@ -237,8 +243,14 @@ impl<'p> Reader<'p> {
             }
             let start = out.len();
             self.value(out, depth + 1)?;
-            if out.get(start) != Some(&b'"') {
-                return Err(NotJson);
+            match out.get(start) {
+                Some(b'"') => {}
+                // A number as a key is its text, as in JavaScript.
+                Some(b'-' | b'0'..=b'9') => {
+                    out.insert(start, b'"');
+                    out.push(b'"');
+                }
+                _ => return Err(NotJson),
             }
             out.push(b':');
             self.value(out, depth + 1)?;
@@ -301,12 +313,27 @@ mod tests {
     }
 
     #[test]
+    fn a_number_is_a_key_as_its_text() {
+        let mut text = Vec::new();
+        decode(b"\x82\x01\x02\xe0\xa1a", &mut text).unwrap();
+        assert_eq!(text, br#"{"1":2,"-32":"a"}"#);
+    }
+
+    #[test]
+    fn a_whole_number_beyond_64_bits_keeps_its_digits_as_a_text() {
+        for digits in ["18446744073709551616", "-9223372036854775809"] {
+            assert_eq!(back(digits), format!("\"{digits}\""));
+        }
+        assert_eq!(back("1e30"), "1000000000000000000000000000000");
+    }
+
+    #[test]
     fn what_json_lacks_is_refused() {
         let deep = vec![0x91; 1000];
         for packed in [
             &b""[..],
             b"\xc1",
-            b"\x81\x01\x02",
+            b"\x81\xc0\x02",
             b"\xdb\xff\xff\xff\xff",
             b"\x01\x01",
             b"\xd4\x00\x00",

@@ -13,6 +13,8 @@ pub enum Request {
         fields: Option<Vec<Vec<u8>>>,
         /// Maximum batches per second.
         hz: f64,
+        /// Whether fields have numbers in place of names.
+        is_short: bool,
     },
     /// A page of many topics.
     View(View),
@@ -44,7 +46,16 @@ pub enum Request {
         password: Vec<u8>,
     },
     /// Live log lines.
-    Log,
+    Log(Log),
+}
+
+/// Log lines as they come.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Log {
+    /// The least grave level; `None` for all.
+    pub level: Option<Vec<u8>>,
+    /// How many of the newest lines come first.
+    pub lines: usize,
 }
 
 /// A page of many topics: some of them, in an order.
@@ -66,6 +77,8 @@ pub struct View {
     pub fields: Option<Vec<Vec<u8>>>,
     /// Maximum pages per second.
     pub hz: f64,
+    /// Whether fields have numbers in place of names.
+    pub is_short: bool,
 }
 
 /// Why a message is no request: the number in it, 0 without one, and the reason.
@@ -116,6 +129,7 @@ impl Members<'_> {
                 topics: self.topics()?,
                 fields: self.fields()?,
                 hz: self.hz(HZ)?,
+                is_short: self.boolean("short")?,
             },
             b"\"view\"" => Request::View(View {
                 topics: self.topics()?,
@@ -126,6 +140,7 @@ impl Members<'_> {
                 rows: self.count("rows", VIEW_ROWS, VIEW_ROWS_MAX)?,
                 fields: self.fields()?,
                 hz: self.hz(VIEW_HZ)?,
+                is_short: self.boolean("short")?,
             }),
             b"\"next\"" => Request::Next,
             b"\"unsub\"" => Request::End,
@@ -150,7 +165,10 @@ impl Members<'_> {
                     .unwrap_or_else(|| b"default".to_vec()),
                 password: self.text("password")?,
             },
-            b"\"log\"" => Request::Log,
+            b"\"log\"" => Request::Log(Log {
+                level: self.optional("level")?,
+                lines: self.count("lines", LOG_LINES, LOG_LINES_MAX)?,
+            }),
             _ => return Err("unknown verb"),
         })
     }
@@ -260,6 +278,9 @@ const NUMBER_MAX: u64 = (1 << 53) - 1;
 const HZ: f64 = 60.0;
 const VIEW_HZ: f64 = 10.0;
 const VIEW_ROWS: usize = 60;
+/// Lines that the log begins with, and the maximum.
+const LOG_LINES: usize = 100;
+const LOG_LINES_MAX: usize = 1_000;
 /// Maximum rows of a view.
 const VIEW_ROWS_MAX: usize = 1_000;
 
@@ -278,6 +299,7 @@ mod tests {
             topics: texts(&["md:REL*", "live:é"]),
             fields: Some(texts(&["bid"])),
             hz: 10.0,
+            is_short: false,
         };
         assert_eq!(parse(text), Ok((1, expected)));
         let text =
@@ -289,6 +311,12 @@ mod tests {
             Ok((9_007_199_254_740_991, Request::Do(command)))
         );
         assert_eq!(parse(br#"{"next":7}"#), Ok((7, Request::Next)));
+        let log = Log {
+            level: Some(b"warn".to_vec()),
+            lines: 1_000,
+        };
+        let text = br#"{"log":8,"level":"warn","lines":5000}"#;
+        assert_eq!(parse(text), Ok((8, Request::Log(log))));
         let view = parse(br#"{"view":2,"topics":["md:*"],"rows":5000,"descending":true}"#);
         let Ok((2, Request::View(view))) = view else {
             panic!("a view: {view:?}");

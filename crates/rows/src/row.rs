@@ -179,9 +179,15 @@ impl Row {
     /// Approximate memory in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let fields = self.fields.capacity() * size_of::<(u32, u64)>();
-        size_of::<Row>() + self.name.len() + self.values.capacity() + fields
+        let removed = self.removed.iter().map(|(name, _)| name.len());
+        let removed =
+            removed.sum::<usize>() + self.removed.capacity() * size_of::<(Box<[u8]>, u64)>();
+        let own = size_of::<Row>() + ENTRY_BYTES + self.name.len();
+        own + self.values.capacity() + fields + removed
     }
 }
 
+/// A row's entry in the table of names, and the head of the name.
+const ENTRY_BYTES: usize = 56;
 /// Removed fields that a row remembers; with more, pages forget the row and get it again.
 const REMOVED_MAX: usize = 64;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use crate::follower::{Follower, Full, Member, SUBSCRIPTIONS_MAX, Selection, Sub, Told};
+use crate::follower::{
+    Follower, Full, MEMBER_BYTES, Member, SUBSCRIPTIONS_MAX, Selection, Sub, TOLD_BYTES, Told,
+};
 use crate::json::{NotJson, Scanner, write_text};
 use crate::row::{Row, Shape, Version};
 
@@ -59,6 +61,12 @@ pub struct Table {
     pub conflated: u64,
     /// Rows that may have no page.
     orphans: Vec<u32>,
+    /// Memory of all rows, in bytes.
+    row_bytes: usize,
+    /// How many topics all pages have together.
+    members: usize,
+    /// Bytes that were freed, see [`Table::take_freed`].
+    freed_bytes: usize,
     names: Vec<u8>,
     values: Vec<u8>,
     ends: Vec<u32>,
@@ -92,6 +100,9 @@ impl Table {
             departing: VecDeque::new(),
             conflated: 0,
             orphans: Vec::new(),
+            row_bytes: 0,
+            members: 0,
+            freed_bytes: 0,
             names: Vec::new(),
             values: Vec::new(),
             ends: Vec::new(),
@@ -118,9 +129,40 @@ impl Table {
             && self.timers.is_empty()
     }
 
-    /// Returns the approximate memory of the topics in bytes.
+    /// Returns the approximate memory of the topics and of what pages know of them, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.rows.iter().flatten().map(Row::memory_bytes).sum()
+        let pages = self.followers.iter().flatten();
+        self.row_bytes + pages.map(|page| page.memory_bytes()).sum::<usize>()
+    }
+
+    /// Returns the approximate memory of a page in bytes: its own, and its part of the topics.
+    pub fn page_bytes(&self, page: usize) -> usize {
+        let Some(Some(follower)) = self.followers.get(page) else {
+            return 0;
+        };
+        // Pages share the rows. In this way, the sum over all pages is what all of them hold.
+        let part = self.row_bytes as u128 * follower.members.len() as u128;
+        let rows = part / self.members.max(1) as u128;
+        follower.memory_bytes() + rows as usize
+    }
+
+    /// Returns how many updates a page was not told, because it was told a later one, and the
+    /// number of topics with changes that it has not asked for.
+    pub fn behind(&self, page: usize) -> (u64, usize) {
+        match self.followers.get(page) {
+            Some(Some(follower)) => (follower.conflated, follower.waiting()),
+            _ => (0, 0),
+        }
+    }
+
+    /// Returns the approximate number of bytes that ended pages have freed since the last call, if
+    /// there are more than `least`, or if no topic is left.
+    pub fn take_freed(&mut self, least: usize) -> usize {
+        let is_taken = self.freed_bytes > least || self.by_name.is_empty();
+        match is_taken {
+            true => std::mem::take(&mut self.freed_bytes),
+            false => 0,
+        }
     }
 
     /// Takes the published form of a topic, unless the row has a newer state. Mark the row then for
@@ -148,6 +190,7 @@ impl Table {
             .is_some_and(|row| parsed.fits(&row.shape));
         let shape = (!is_known).then(|| self.shape_of(&parsed));
         if let Some(row) = &mut self.rows[id as usize] {
+            self.row_bytes -= row.memory_bytes();
             let has_changed = match shape {
                 Some(shape) => {
                     row.reshape(shape, &parsed.values, &parsed.ends, change);
@@ -162,6 +205,7 @@ impl Table {
                 row.changed = change;
                 self.clock = change;
             }
+            self.row_bytes += row.memory_bytes();
         }
         Parsed {
             names: self.names,
@@ -178,11 +222,13 @@ impl Table {
         if let Some(row) = &mut self.rows[id as usize]
             && !row.is_past(version)
         {
+            self.row_bytes -= row.memory_bytes();
             row.version = version;
             row.updates += 1;
             if row.remove(self.clock + 1) {
                 self.clock += 1;
             }
+            self.row_bytes += row.memory_bytes();
         }
         RowId(id)
     }
@@ -198,6 +244,7 @@ impl Table {
             if let Some(is_first) = sub.mark(row.0) {
                 is_known = true;
                 self.conflated += u64::from(!is_first);
+                follower.conflated += u64::from(!is_first);
                 if sub.is_ready() && !std::mem::replace(&mut sub.is_queued, true) {
                     self.woken.push((page, sub.number));
                 }
@@ -217,6 +264,7 @@ impl Table {
         };
         if follower.admit(id, row, self.glob) {
             row.followers += 1;
+            self.members += 1;
             for sub in &mut follower.subs {
                 if sub.is_ready() && !std::mem::replace(&mut sub.is_queued, true) {
                     self.woken.push((page, sub.number));
@@ -396,12 +444,15 @@ impl Table {
                 Departing::Page(members) => {
                     let some: Vec<u32> = members.by_ref().take(left).map(|(row, _)| row).collect();
                     left -= some.len();
+                    self.members -= some.len();
+                    self.freed_bytes += some.len() * (MEMBER_BYTES + TOLD_BYTES);
                     some.iter().for_each(|row| self.release(*row));
                     left > 0
                 }
                 Departing::Sub(page, rows) => {
                     let some: Vec<u32> = rows.by_ref().take(left).map(|(row, _)| row).collect();
                     left -= some.len();
+                    self.freed_bytes += some.len() * TOLD_BYTES;
                     let page = *page;
                     some.iter().for_each(|row| self.drop_member(page, *row));
                     left > 0
@@ -453,6 +504,7 @@ impl Table {
         };
         let mut subs = follower.subs.iter();
         if !subs.any(|sub| sub.rows.contains_key(&id)) && follower.members.remove(&id).is_some() {
+            self.members -= 1;
             self.release(id);
         }
     }
@@ -472,6 +524,8 @@ impl Table {
         let slot = self.rows.get_mut(id as usize);
         let row = slot.and_then(|slot| slot.take_if(|row| row.followers == 0));
         if let Some(row) = row {
+            self.row_bytes -= row.memory_bytes();
+            self.freed_bytes += row.memory_bytes();
             self.by_name.remove(&row.name);
             self.free.push(id);
         }
@@ -495,6 +549,7 @@ impl Table {
         let row = Row::new(name, shape);
         let id = self.free.pop().unwrap_or(self.rows.len() as u32);
         self.by_name.insert(row.name.clone(), id);
+        self.row_bytes += row.memory_bytes();
         match self.rows.get_mut(id as usize) {
             Some(slot) => *slot = Some(row),
             None => self.rows.push(Some(row)),

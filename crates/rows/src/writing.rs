@@ -32,12 +32,14 @@ impl Table {
         out.extend_from_slice(b",\"rows\":[");
         self.write_rows(place, PART_ROWS, PART_BYTES, out);
         let is_complete = is_last && self.sub(place).is_none_or(|sub| sub.dirty.is_empty());
+        out.push(b']');
+        self.write_fields(place, out);
         if is_complete {
-            out.extend_from_slice(b"]}");
+            out.push(b'}');
             self.end_snapshot(place);
             return Snapshot::Complete;
         }
-        out.extend_from_slice(b"],\"more\":true}");
+        out.extend_from_slice(b",\"more\":true}");
         Snapshot::Part
     }
 
@@ -55,12 +57,22 @@ impl Table {
             self.wake(place);
             return 0;
         }
-        out.extend_from_slice(b"]}");
+        out.push(b']');
+        self.write_fields(place, out);
+        out.push(b'}');
         if let Some(sub) = self.sub(place) {
             sub.wants = false;
             sub.written_ns = now_ns;
         }
         rows
+    }
+
+    /// Appends the member `fields` of a message, if its rows have numbers of fields that the page
+    /// has not been told.
+    pub fn write_fields(&mut self, place: Place, out: &mut Vec<u8>) {
+        if let Some(sub) = self.sub(place) {
+            sub.write_fresh(out);
+        }
     }
 
     /// Takes up to `most` rows of a view that have changed or are new, each once.
@@ -216,43 +228,66 @@ fn write_row(
         out.push(b',');
         crate::json::write_text(out, &row.name);
     }
-    out.extend_from_slice(b",{");
+    let is_short = sub.selection.is_short();
+    out.extend_from_slice(if is_short { b",[" } else { b",{" });
     let before = out.len();
+    let is_news = |field: usize| row.fields[field].1 > seen;
     match sub.columns(&row.shape) {
-        None => (0..row.fields.len()).for_each(|field| write_field(out, row, field, seen, before)),
+        None => {
+            let fields = (0..row.fields.len()).filter(|field| is_news(*field));
+            fields.for_each(|field| write_field(out, row, field, None, before));
+        }
         Some(columns) => {
-            let columns = columns.iter().map(|at| *at as usize);
-            columns.for_each(|field| write_field(out, row, field, seen, before));
+            let columns = columns.iter().filter(|column| is_news(column.at as usize));
+            columns.for_each(|column| {
+                let number = is_short.then_some(column.number);
+                write_field(out, row, column.at as usize, number, before);
+            });
         }
     }
     for (name, changed) in &row.removed {
         if seen != 0 && *changed > seen && sub.selects(name) {
-            if out.len() > before {
-                out.push(b',');
-            }
-            out.extend_from_slice(name);
-            out.extend_from_slice(b":null");
+            let number = is_short.then(|| sub.number_of(name));
+            write_name(out, name, number, before);
+            out.extend_from_slice(b"null");
         }
     }
     if out.len() == before && seen != 0 {
         out.truncate(start);
         return Step::Nothing;
     }
-    out.extend_from_slice(b"}]");
+    out.extend_from_slice(if is_short { b"]]" } else { b"}]" });
     Step::Written
 }
 
 #[inline]
-fn write_field(out: &mut Vec<u8>, row: &Row, field: usize, seen: u64, before: usize) {
-    if row.fields[field].1 <= seen {
-        return;
-    }
+fn write_field(
+    out: &mut Vec<u8>,
+    row: &Row,
+    field: usize,
+    number: Option<Option<u32>>,
+    before: usize,
+) {
+    write_name(out, &row.shape.names[field], number, before);
+    out.extend_from_slice(row.value(field));
+}
+
+/// Writes what is in front of a value: the field's name, or in a list of short rows its number,
+/// or its name there if it has none.
+#[inline]
+fn write_name(out: &mut Vec<u8>, name: &[u8], number: Option<Option<u32>>, before: usize) {
     if out.len() > before {
         out.push(b',');
     }
-    out.extend_from_slice(&row.shape.names[field]);
-    out.push(b':');
-    out.extend_from_slice(row.value(field));
+    match number {
+        None => {
+            out.extend_from_slice(name);
+            return out.push(b':');
+        }
+        Some(None) => out.extend_from_slice(name),
+        Some(Some(number)) => write_number(out, number.into()),
+    }
+    out.push(b',');
 }
 
 pub(crate) fn write_number(out: &mut Vec<u8>, number: u64) {

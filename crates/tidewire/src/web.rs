@@ -105,14 +105,17 @@ impl WebArguments {
         };
         let origins = Origins::new(origins);
         let origins = origins.map_err(|error| Failure::usage(format!("{option}: {error}")))?;
-        let assets = FILES.iter().filter_map(|(path, body)| {
+        let assets = FILES.iter().filter_map(|(path, body, packed)| {
             Some(WebAsset {
                 path,
                 content_type: type_of(path)?,
                 body,
+                packed: (packed.len() < body.len()).then_some(packed),
             })
         });
-        Ok(WebConfig::new(assets.collect(), origins.into()))
+        let mut config = WebConfig::new(assets.collect(), origins.into());
+        config.log_lines = crate::log::lines();
+        Ok(config)
     }
 }
 
@@ -184,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_first_page_is_served_and_package_files_are_not() {
-        assert!(FILES.iter().any(|(path, _)| *path == "/index.html"));
+        assert!(FILES.iter().any(|(path, ..)| *path == "/index.html"));
         assert_eq!(type_of("/package.json"), None);
         assert_eq!(type_of("/tidewire.d.ts"), Some("text/plain; charset=utf-8"));
     }

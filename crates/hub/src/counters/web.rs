@@ -2,6 +2,9 @@
 
 use super::HubCounter;
 
+/// A page with more unread bytes is slow.
+const SLOW_BYTES: u64 = 64 << 10;
+
 pub(super) const WEB: &[HubCounter] = &[
     HubCounter::atomic("web_connections", |look| &look.web.counters.connections)
         .gauge(1140, "web_connections")
@@ -15,6 +18,16 @@ pub(super) const WEB: &[HubCounter] = &[
     HubCounter::atomic("web_topics", |look| &look.web.counters.topics)
         .gauge(1143, "web_topics")
         .help("Topics that web pages follow, summed over the lanes."),
+    HubCounter::count("web_memory_bytes", |look| {
+        look.server.other_clients.pages_bytes()
+    })
+    .gauge(1149, "web_memory_bytes")
+    .help("What streams of web pages hold, about."),
+    HubCounter::size("web_slow_pages", |look| {
+        look.server.other_clients.slow_pages(SLOW_BYTES)
+    })
+    .gauge(1150, "web_slow_pages")
+    .help("Web pages with more than 64 KiB that they have not read."),
     HubCounter::atomic("web_requests", |look| &look.web.counters.requests)
         .counter(1144, "web_requests_total")
         .help("HTTP requests to the web port."),

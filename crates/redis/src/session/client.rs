@@ -10,7 +10,7 @@ use crate::access::User;
 use crate::attention::Obstacles;
 use crate::clients::Client;
 use crate::mail::RedisMail;
-use crate::other_clients::OtherClient;
+use crate::other_clients::{OtherClient, PageClient};
 use crate::parameters::{ClientClass, TIMEOUT};
 use crate::server::Server;
 
@@ -107,13 +107,20 @@ impl State {
     }
 
     pub(super) fn client_list(&self, call: &mut Call<'_>) {
-        let clients = match listed(call) {
-            Ok(clients) => clients,
+        let listed = match listed(call) {
+            Ok(listed) => listed,
             Err(text) => return self.refuse(call, &text),
         };
         let mut text = String::new();
-        for client in clients {
-            text += &self.describe(call, &client);
+        for one in listed {
+            text += &match one {
+                Listed::Client(client) => self.describe(call, &client),
+                Listed::Page(client) => {
+                    let page = client.page();
+                    let describe = |page| client.describe_page(page, call.context.unix_ns());
+                    page.map_or_else(String::new, describe)
+                }
+            };
             text.push('\n');
         }
         self.reply(call.context, |reply| reply.verbatim("txt", text.as_bytes()));
@@ -235,16 +242,42 @@ fn printable(text: &[u8]) -> Option<String> {
     visible.then(|| String::from_utf8_lossy(text).into_owned())
 }
 
+/// What CLIENT LIST shows: a Redis client, or a web page.
+#[derive(Clone, Debug)]
+enum Listed {
+    Client(Arc<Client>),
+    Page(Arc<OtherClient>),
+}
+
+impl Listed {
+    fn id(&self) -> u64 {
+        match self {
+            Listed::Client(client) => client.id,
+            Listed::Page(client) => client.page().map_or(0, |page| page.id),
+        }
+    }
+
+    fn is_of(&self, class: Class) -> bool {
+        match self {
+            Listed::Client(client) => class.accepts(client),
+            Listed::Page(client) => client.page().is_some_and(|page| class.accepts_page(page)),
+        }
+    }
+}
+
 /// The clients that CLIENT LIST names.
-fn listed(call: &Call<'_>) -> Result<Vec<Arc<Client>>, String> {
-    let mut clients = call.server.clients.list();
+fn listed(call: &Call<'_>) -> Result<Vec<Listed>, String> {
+    let clients = call.server.clients.list().into_iter().map(Listed::Client);
+    let pages = call.server.other_clients.pages();
+    let mut clients: Vec<Listed> = clients.chain(pages.into_iter().map(Listed::Page)).collect();
+    clients.sort_by_key(Listed::id);
     let arguments = call.arguments;
     let Some(option) = arguments.get(2) else {
         return Ok(clients);
     };
     if option.eq_ignore_ascii_case(b"TYPE") && arguments.len() == 4 {
         let class = Class::read(&arguments[3])?;
-        clients.retain(|client| class.accepts(client));
+        clients.retain(|client| client.is_of(class));
         return Ok(clients);
     }
     if !option.eq_ignore_ascii_case(b"ID") || arguments.len() < 4 {
@@ -255,7 +288,7 @@ fn listed(call: &Call<'_>) -> Result<Vec<Arc<Client>>, String> {
         let id = tidewire_resp::number::parse_integer(text).ok_or("ERR Invalid client ID")?;
         let named = clients
             .iter()
-            .find(|client| Ok(client.id) == u64::try_from(id));
+            .find(|client| Ok(client.id()) == u64::try_from(id));
         found.extend(named.cloned());
     }
     Ok(found)
@@ -263,9 +296,6 @@ fn listed(call: &Call<'_>) -> Result<Vec<Arc<Client>>, String> {
 
 /// Ends the clients of other protocols that a filter names. Returns how many these are.
 fn kill_others(call: &Call<'_>, filter: &Filter) -> i64 {
-    if !filter.names_others() {
-        return 0;
-    }
     let mut killed = 0;
     for client in call.server.other_clients.list() {
         if filter.accepts_other(&client, call.context.unix_ns()) {
@@ -370,8 +400,16 @@ impl Filter {
     }
 
     fn accepts_other(&self, client: &OtherClient, now_unix_ns: u64) -> bool {
-        debug_assert!(self.names_others(), "it is about them");
-        self.is_at(&client.address, &client.local_address)
+        let is_meant = match client.page() {
+            // It has a number and a class, as a Redis client does.
+            Some(page) => {
+                self.id.is_none_or(|id| id == page.id)
+                    && self.class.is_none_or(|class| class.accepts_page(page))
+            }
+            None => self.names_others(),
+        };
+        is_meant
+            && self.is_at(&client.address, &client.local_address)
             && self.is_user(client.user.lock().as_ref())
             && self.is_old(client.connected_unix_ns, now_unix_ns)
     }
@@ -406,6 +444,14 @@ enum Class {
 }
 
 impl Class {
+    fn accepts_page(self, page: &PageClient) -> bool {
+        match self {
+            Class::Normal => !page.is_subscriber(),
+            Class::Pubsub => page.is_subscriber(),
+            Class::Replica | Class::Master => false,
+        }
+    }
+
     fn read(text: &[u8]) -> Result<Self, String> {
         match text.to_ascii_lowercase().as_slice() {
             b"normal" => Ok(Class::Normal),

@@ -19,7 +19,7 @@ const PANELS = [
   ["hub", "Hub", HubPanel],
 ];
 
-const hub = connect();
+const hub = connect(undefined, { name: "console" });
 const pulse = new Pulse(hub);
 const made = new Map();
 const main = document.querySelector("main");

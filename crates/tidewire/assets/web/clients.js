@@ -2,51 +2,31 @@
 
 import { fill, h, write } from "./dom.js";
 import * as format from "./format.js";
-import { card, table } from "./cards.js";
+import { table } from "./cards.js";
+import { PolledCard } from "./polled.js";
 
 const SHOWN = 40;
 const PERIOD_MS = 2_000;
 // A client with more than this unread is called slow.
 const SLOW_BYTES = 65_536;
 
-export class ClientsCard {
-  #hub;
-  #body;
+export class ClientsCard extends PolledCard {
   #note;
-  #timer = null;
   #pulse;
   #totals;
 
   constructor(hub, pulse) {
-    this.#hub = hub;
-    this.#pulse = pulse;
-    this.#body = h("div");
-    this.#totals = h("p.muted");
-    this.#note = h("span.muted");
-    this.element = card("Clients and slow consumers", this.#note, this.#totals, this.#body);
-    this.element.classList.add("wide");
+    const [note, totals] = [h("span.muted"), h("p.muted")];
+    super(hub, PERIOD_MS, "Clients and slow consumers", note, totals);
+    [this.#note, this.#totals, this.#pulse] = [note, totals, pulse];
   }
 
-  start() {
-    this.#timer ??= setInterval(() => this.#ask(), PERIOD_MS);
-    this.#ask();
+  ask() {
+    return this.hub.do("CLIENT", "LIST");
   }
 
-  stop() {
-    clearInterval(this.#timer);
-    this.#timer = null;
-  }
-
-  async #ask() {
-    if (document.hidden || this.#hub.state.name !== "open") return;
-    try {
-      this.#draw(readClients(await this.#hub.do("CLIENT", "LIST")));
-    } catch (error) {
-      fill(this.#body, h("p.error", `${error.code}: ${error.message}`));
-    }
-  }
-
-  #draw(clients) {
+  draw(text) {
+    const clients = readClients(text);
     clients.sort(
       (one, other) =>
         other.pending - one.pending || other.subscriptions - one.subscriptions || one.id - other.id,
@@ -69,6 +49,7 @@ export class ClientsCard {
         client.user,
         isSlow ? "▲ slow" : "✓",
         format.bytes(client.pending),
+        format.line(client.conflated),
         format.count(client.subscriptions),
         client.command,
         format.duration(client.age),
@@ -78,13 +59,14 @@ export class ClientsCard {
       return row;
     });
     fill(
-      this.#body,
+      this.body,
       table(
         [
           ["Client"],
           ["User"],
           ["State"],
           ["Pending", true],
+          ["Conflated", true],
           ["Subs.", true],
           ["Last command"],
           ["Age", true],
@@ -117,7 +99,9 @@ export function readClients(text) {
         user: all.user,
         pending: number("omem"),
         subscriptions: number("sub") + number("psub") + number("ssub"),
-        command: (all.cmd ?? "").replace("|", " "),
+        // Web pages have no last command; how many updates a later one has replaced is told of them.
+        command: all["lib-name"] === "web" ? "web page" : (all.cmd ?? "").replace("|", " "),
+        conflated: all.conflated === undefined ? null : format.count(all.conflated),
         age: number("age"),
         idle: number("idle"),
       };

@@ -77,7 +77,8 @@ export class Detail {
 
   #body() {
     const fields = h("section.block", h("h3", "Fields"), this.#table);
-    if (this.symbol === null) return [h("section.block", h("h3", "Trend"), this.#chartBox), fields];
+    const since = h("p.muted.since", `Since ${format.moment(Date.now())}: the hub keeps the newest values, not the past ones.`);
+    if (this.symbol === null) return [h("section.block", h("h3", "Trend"), this.#chartBox, since), fields];
     this.#ladder = new Ladder(this.#hub, this.symbol);
     const kinds = choice(
       "Chart",
@@ -91,7 +92,7 @@ export class Detail {
     );
     this.#show("ticks");
     return [
-      h("section.block", h("div.block-head", h("h3", "Price"), kinds), this.#chartBox),
+      h("section.block", h("div.block-head", h("h3", "Price"), kinds), this.#chartBox, since),
       this.#ladder.element,
       fields,
     ];

@@ -3,7 +3,7 @@
 import { h, write } from "./dom.js";
 import * as format from "./format.js";
 import { Chart } from "./chart.js";
-import { card } from "./cards.js";
+import { LiveCard } from "./polled.js";
 import { openView } from "./view.js";
 
 const SAMPLED = 200;
@@ -11,8 +11,7 @@ const WINDOW_MS = 10_000;
 const KEPT = 600;
 const PERCENTILES = [0.5, 0.99, 0.999];
 
-export class LatencyCard {
-  #hub;
+export class LatencyCard extends LiveCard {
   #view = null;
   #samples = [];
   #times = [];
@@ -22,9 +21,8 @@ export class LatencyCard {
   #note;
 
   constructor(hub) {
-    this.#hub = hub;
-    this.#note = h("span.muted", `source to hub, ${SAMPLED} busiest topics`);
-    this.#chart = new Chart({
+    const note = h("span.muted", `source to hub, ${SAMPLED} busiest topics`);
+    const chart = new Chart({
       label: "Latency percentiles over time",
       height: 180,
       format: format.latency,
@@ -35,11 +33,11 @@ export class LatencyCard {
         { label: "p99.9", colour: "down", dash: [2, 3] },
       ],
     });
-    this.element = card("Latency", this.#note, this.#chart.element);
+    super(hub, "Latency", note, chart.element);
+    [this.#note, this.#chart] = [note, chart];
   }
 
-  start() {
-    if (this.#view !== null) return;
+  begin() {
     const wish = {
       topics: ["md:*"],
       fields: ["ts", "recv_ts"],
@@ -50,7 +48,7 @@ export class LatencyCard {
       hz: 2,
     };
     this.#view = openView(
-      this.#hub,
+      this.hub,
       wish,
       (page) => this.#take(page),
       (error) => write(this.#note, `${error.code}: ${error.message}`),
@@ -58,7 +56,7 @@ export class LatencyCard {
     this.#timer = setInterval(() => this.#percentiles(), 1_000);
   }
 
-  stop() {
+  end() {
     this.#view?.close();
     this.#view = null;
     clearInterval(this.#timer);

@@ -29,6 +29,8 @@ export interface Options {
   /** A program's user; its name and password are sent after each connection. */
   user?: string;
   password?: string;
+  /** How the hub names this page among its clients (CLIENT LIST). */
+  name?: string;
   /** Another WebSocket class, for a runtime without one. */
   WebSocket?: unknown;
   /** When the next values may come: `requestAnimationFrame` by default, so a hidden page gets none. */
@@ -99,6 +101,23 @@ export interface LogLine {
   level: string;
   target: string;
   message: string;
+  /** What the line tells besides. */
+  [name: string]: Value;
+}
+
+export interface LogPart {
+  /** These are the newest lines, at the start or after a lost connection. */
+  snapshot: boolean;
+  /** Lines that came faster than the page took them. */
+  lost: number;
+}
+
+export interface LogOptions {
+  /** The least grave level: trace, debug, info, warn or error; all without it. */
+  level?: string;
+  /** How many of the newest lines come first: up to 1000, 100 without it. */
+  lines?: number;
+  failed?: (error: HubError) => void;
 }
 
 export interface SubscribeOptions {
@@ -121,7 +140,8 @@ export class Hub {
     options?: SubscribeOptions,
   ): Subscription;
   view(wish: ViewWish, listener: (page: Page) => void, failed?: (error: HubError) => void): View;
-  log(listener: (lines: LogLine[]) => void, failed?: (error: HubError) => void): Stream;
+  /** Needs the right to MONITOR. */
+  log(listener: (lines: LogLine[], part: LogPart) => void, options?: LogOptions): Stream;
   do(...command: (string | number)[]): Promise<Value>;
   set(topic: string, value: string | number): Promise<Value>;
   publish(topic: string, value: string | number): Promise<number>;

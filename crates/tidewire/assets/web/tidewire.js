@@ -6,6 +6,7 @@ const FIRST_RETRY_MS = 200;
 const LONGEST_RETRY_MS = 5_000;
 const QUIET_MS = 15_000; // after this silence the hub is asked for a sign of life
 const DEAD_MS = 25_000; // after this silence the connection counts as lost
+const BUSY_RETRY_MS = 1_000; // between two tries of a subscription while a script holds the hub
 const PROTOCOL = "tidewire.json.1";
 
 /** What the hub, or this client, refused: `code` is a word such as NOPERM, the message is for people. */
@@ -67,9 +68,9 @@ export class Hub {
     return this.#begin(new View(this.#link(), { ...wish }, listener, failed));
   }
 
-  /** Follows the hub's log lines. */
-  log(listener, failed) {
-    return this.#begin(new Log(this.#link(), {}, listener, failed));
+  /** Follows the hub's log lines: the newest first, then each new one. */
+  log(listener, { level, lines, failed } = {}) {
+    return this.#begin(new Log(this.#link(), { level, lines }, listener, failed));
   }
 
   /** Runs a Redis command; resolves to its reply, or rejects with a HubError. */
@@ -159,7 +160,7 @@ export class Hub {
     this.#become({ name: "connecting" });
     let socket;
     try {
-      socket = new this.#options.WebSocket(this.#url, [PROTOCOL]);
+      socket = new this.#options.WebSocket(this.#address(), [PROTOCOL]);
     } catch (error) {
       this.#become({ name: "ended", reason: error.message });
       return;
@@ -174,6 +175,13 @@ export class Hub {
     };
     this.#watch = setInterval(() => this.checkSilence(), 5_000);
     this.#watch.unref?.();
+  }
+
+  // The hub shows the page's name among its clients.
+  #address() {
+    const { name } = this.#options;
+    if (!name) return this.#url;
+    return `${this.#url}${this.#url.includes("?") ? "&" : "?"}name=${encodeURIComponent(name)}`;
   }
 
   /** Asks a silent hub for a sign of life, and gives up a dead connection. A timer calls it. */
@@ -242,8 +250,14 @@ export class Hub {
     if (code === "NOAUTH") this.#needUser(message);
     const error = new HubError(code, message);
     const stream = this.#streams.get(number);
-    if (stream !== undefined) stream.failed?.(error);
+    // A script holds the hub: what was not begun is asked for again.
+    if (stream !== undefined && code === "BUSY") setTimeout(() => this.#askAgain(stream), BUSY_RETRY_MS).unref?.();
+    else if (stream !== undefined) stream.failed?.(error);
     else this.#settle(number, "reject", error);
+  }
+
+  #askAgain(stream) {
+    if (this.#state.name === "open" && this.#streams.get(stream.number) === stream) stream.ask();
   }
 
   #needUser(reason) {
@@ -299,9 +313,24 @@ class Stream {
     this.link.send({ unsub: this.number });
   }
 
+  #fieldNames = {};
+
   /** Name, and the changed fields (null: gone), of a row `[number, name?, fields]`. */
   row(row) {
-    return [this.link.names.get(row[0]), row.at(-1)];
+    const fields = row.at(-1);
+    return [this.link.names.get(row[0]), Array.isArray(fields) ? this.#named(fields) : fields];
+  }
+
+  /** Takes the names that a message gives to numbers of fields. */
+  learn({ fields }) {
+    if (fields !== undefined) Object.assign(this.#fieldNames, fields);
+  }
+
+  // A short row is a list: the number of a field (or its name) and its value, one after the other.
+  #named(list) {
+    const fields = {};
+    for (let at = 0; at < list.length; at += 2) fields[this.#fieldNames[list[at]] ?? list[at]] = list[at + 1];
+    return fields;
   }
 }
 
@@ -312,11 +341,12 @@ class Subscription extends Stream {
 
   ask() {
     this.#begun = null;
-    this.link.send({ sub: this.number, ...this.wish });
+    this.link.send({ sub: this.number, ...this.wish, short: true });
   }
 
   take(message) {
     const isSnapshot = "snap" in message;
+    this.learn(message);
     if (isSnapshot) this.#begun ??= new Set();
     const changes = message.rows.map((row) => this.#change(row, isSnapshot));
     if (isSnapshot && !message.more) {
@@ -347,16 +377,18 @@ class View extends Stream {
   ask() {
     this.#order = [];
     this.#fields.clear();
-    this.link.send({ view: this.number, ...this.wish });
+    this.link.send({ view: this.number, ...this.wish, short: true });
   }
 
   /** Moves the view, or sorts or filters it in another way. */
   change(wish) {
     Object.assign(this.wish, wish);
-    this.link.send({ view: this.number, ...this.wish });
+    this.link.send({ view: this.number, ...this.wish, short: true });
   }
 
-  take({ total, from, order, rows }) {
+  take(message) {
+    this.learn(message);
+    const { total, from, order, rows } = message;
     const changed = new Map(rows.map((row) => [row[0], this.row(row)[1]]));
     for (const [number, fields] of changed) {
       if (fields === null) this.#fields.delete(number);
@@ -378,10 +410,16 @@ class View extends Stream {
 }
 
 class Log extends Stream {
-  ask() { this.link.send({ log: this.number }); }
+  #isBegun = false;
 
-  take({ rows }) {
-    this.listener(rows);
+  ask() {
+    this.#isBegun = false;
+    this.link.send({ log: this.number, ...this.wish });
+  }
+
+  take({ rows, lost = 0 }) {
+    this.listener(rows, { snapshot: !this.#isBegun, lost });
+    this.#isBegun = true;
     this.link.drawn(this);
   }
 }
@@ -409,7 +447,7 @@ function nextFrame(task) {
 }
 
 function closing(code) {
-  const known = { 1001: "the hub has stopped", 1006: "no connection", 1008: "not allowed", 1013: "the hub is full" };
+  const known = { 1001: "the hub has stopped", 1006: "no connection", 1008: "not allowed", 1013: "the hub is full", 4001: "ended by an administrator", 4002: "the login has ended" };
   return known[code] ?? `closed with code ${code}`;
 }
 

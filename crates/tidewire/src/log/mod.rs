@@ -5,10 +5,12 @@
 
 mod filter;
 mod json;
+mod pages;
 mod sink;
 mod syslog;
 
 pub(crate) use filter::{level_for_redis, level_of_redis};
+pub(crate) use pages::lines;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -102,6 +104,7 @@ pub(crate) fn start(plan: LogPlan) -> Result<(), Failure> {
     let started = tracing_subscriber::registry()
         .with(filter)
         .with(lines)
+        .with(pages::layer())
         .try_init();
     started.map_err(|error| Failure::running(format!("cannot log: {error}")))?;
     let _ = FILTER.set(handle);

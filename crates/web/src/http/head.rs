@@ -4,6 +4,8 @@
 const END: &[u8] = b"\r\n\r\n";
 /// Maximum length of a head in bytes; browsers also send cookies.
 pub const HEAD_BYTES_MAX: usize = 8 << 10;
+/// Longest name of a method. The longest of IANA's registry has 17 letters.
+const METHOD_BYTES_MAX: usize = 32;
 /// The complete response to a request that cannot be parsed.
 pub const BAD_REQUEST: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
@@ -25,6 +27,23 @@ pub fn gather_head(head: &mut Vec<u8>, input: &[u8]) -> usize {
     }
     debug_assert!(known <= head.len() && head.len() <= known.max(HEAD_BYTES_MAX));
     head.len() - known
+}
+
+/// Returns whether some octets may be the first ones of a request, so that what is not HTTP is
+/// refused without waiting for the end of a line that may never come: a method of letters and the
+/// like, up to 32 of them, and a space.
+pub(super) fn may_begin(input: &[u8]) -> bool {
+    let method = input.iter().take(METHOD_BYTES_MAX + 1);
+    let mut other = method.skip_while(|byte| is_token(**byte));
+    match other.next() {
+        Some(byte) => matches!(byte, b' ' | b'\r' | b'\n'),
+        None => input.len() <= METHOD_BYTES_MAX,
+    }
+}
+
+/// Returns whether an octet may be in the name of a method or a header.
+pub(super) fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// Returns whether a head from [`gather_head`] is complete.

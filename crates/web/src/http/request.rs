@@ -2,6 +2,7 @@
 //! closes.
 
 use super::HEAD_BYTES_MAX;
+use super::head::may_begin;
 
 /// The result of parsing a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,9 @@ impl Status {
 
 /// Parses a GET or HEAD as far as it has been received. A body is not read.
 pub fn parse_request(input: &[u8]) -> Parsed {
+    if !may_begin(input) {
+        return Parsed::Refused(Status::BadRequest);
+    }
     let end = input.iter().position(|&byte| byte == b'\n');
     if end.unwrap_or(input.len()) > LINE_BYTES_MAX {
         return Parsed::Refused(Status::LineTooLong);
@@ -158,6 +162,8 @@ mod tests {
             (b"SET a b\r\n", Status::BadRequest),
             (b"\r\n", Status::BadRequest),
             (b"\xff\xfe x HTTP/1.1\r\n", Status::BadRequest),
+            (b"\x16\x03\x01", Status::BadRequest),
+            (&[b'a'; 100], Status::BadRequest),
             (b"GET /health HTTP/2.0\r\n", Status::BadRequest),
         ] {
             assert_eq!(
@@ -172,7 +178,7 @@ mod tests {
     #[test]
     fn neither_line_nor_head_may_grow_without_end() {
         assert_eq!(
-            parse_request(&[b'a'; 3_000]),
+            parse_request(&[b"GET /", &[b'a'; 3_000][..]].concat()),
             Parsed::Refused(Status::LineTooLong)
         );
         let endless = [b"GET / HTTP/1.1\r\n", &[b'a'; 9_000][..]].concat();

@@ -1,6 +1,7 @@
 //! The requests of a server that keeps connections open: strict, so that no two readers of a
 //! request can disagree where it ends (request smuggling, RFC 9112 section 11.2).
 
+use super::head::{is_token, may_begin};
 use super::{HEAD_BYTES_MAX, Headers, LINE_BYTES_MAX, split_head};
 
 /// Maximum length of a request's body in bytes.
@@ -24,6 +25,8 @@ pub struct Request<'i> {
     pub method: Method,
     /// The path without its query.
     pub path: &'i str,
+    /// The query without its question mark; empty without one.
+    pub query: &'i str,
     /// The value of its `Host`.
     pub host: &'i str,
     /// The head with its first line.
@@ -102,13 +105,16 @@ fn read_head(input: &[u8]) -> Result<Option<Request<'_>>, Refusal> {
         return Err(Refusal::LineTooLong);
     }
     let Some(line_bytes) = line_bytes else {
-        return Ok(None);
+        return match may_begin(input) {
+            true => Ok(None),
+            false => Err(Refusal::BadRequest),
+        };
     };
     // What is not HTTP is refused by its first line.
     let line = input[..line_bytes]
         .strip_suffix(b"\r")
         .ok_or(Refusal::BadRequest)?;
-    let (method, path, is_old) = read_line(line)?;
+    let (method, target, is_old) = read_line(line)?;
     let end = input
         .windows(4)
         .take(HEAD_BYTES_MAX)
@@ -124,7 +130,8 @@ fn read_head(input: &[u8]) -> Result<Option<Request<'_>>, Refusal> {
     check_lines(&input[line_bytes + 1..end + 2])?;
     let mut hosts = headers.values("Host");
     let (host, other) = (hosts.next(), hosts.next());
-    if other.is_some() || host.is_none() && !is_old {
+    let is_nowhere = host.is_none_or(str::is_empty);
+    if other.is_some() || is_nowhere && (host.is_some() || !is_old) {
         return Err(Refusal::BadRequest);
     }
     if headers.values("Transfer-Encoding").next().is_some() {
@@ -137,9 +144,12 @@ fn read_head(input: &[u8]) -> Result<Option<Request<'_>>, Refusal> {
     let mut connection = headers.elements("Connection");
     let closes = connection.any(|element| element.eq_ignore_ascii_case("close"));
     let start = head.len();
+    let target = target.split('#').next().unwrap_or_default();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
     Ok(Some(Request {
         method,
         path,
+        query,
         host: host.unwrap_or_default(),
         head,
         headers,
@@ -172,8 +182,7 @@ fn read_line(line: &[u8]) -> Result<(Method, &str, bool), Refusal> {
         "" => return Err(Refusal::BadRequest),
         _ => return Err(Refusal::MethodNotAllowed),
     };
-    let path = target.split(['?', '#']).next().unwrap_or_default();
-    Ok((method, path, is_old))
+    Ok((method, target, is_old))
 }
 
 /// Refuses header lines that readers take differently: a line end without its CR, a folded line,
@@ -187,10 +196,9 @@ fn check_lines(lines: &[u8]) -> Result<(), Refusal> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let colon = line.iter().position(|byte| *byte == b':');
         let (name, value) = line.split_at(colon.ok_or(Refusal::BadRequest)?);
-        let is_token =
-            |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
         let is_text = |byte: &u8| *byte == b'\t' || *byte >= b' ' && *byte != 0x7f;
-        if name.is_empty() || !name.iter().all(is_token) || !value.iter().all(is_text) {
+        if name.is_empty() || !name.iter().all(|byte| is_token(*byte)) || !value.iter().all(is_text)
+        {
             return Err(Refusal::BadRequest);
         }
     }
@@ -297,6 +305,7 @@ mod tests {
             (request.method, request.path, request.host),
             (Method::Get, "/a", "x")
         );
+        assert_eq!(request.query, "b");
         assert!(!request.keeps_alive);
     }
 
@@ -334,6 +343,10 @@ mod tests {
     fn what_the_server_does_not_serve_has_its_status() {
         for (input, refusal) in [
             ("GET / HTTP/1.1\r\n\r\n", Refusal::BadRequest),
+            ("GET / HTTP/1.1\r\nHost: \r\n\r\n", Refusal::BadRequest),
+            ("GET / HTTP/1.0\r\nHost:\r\n\r\n", Refusal::BadRequest),
+            ("\x16\x03\x01", Refusal::BadRequest),
+            ("GET\t/", Refusal::BadRequest),
             ("GET / HTTP/1.1\n\n", Refusal::BadRequest),
             ("GET http://x/ HTTP/1.1\r\n", Refusal::BadRequest),
             ("*1\r\n$4\r\nPING\r\n", Refusal::BadRequest),

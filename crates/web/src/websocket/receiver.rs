@@ -22,6 +22,10 @@ pub enum CloseCode {
     TooBig = 1009,
     /// There is no room for another connection.
     TryLater = 1013,
+    /// An administrator has ended the connection. Ours: 4000 to 4999 are for applications.
+    Killed = 4001,
+    /// The login of the connection has ended.
+    LoggedOut = 4002,
 }
 
 /// A message of a client, or a control frame.

@@ -69,7 +69,7 @@ impl Calls {
         let local = local.map_or_else(String::new, |local| local.to_string());
         let places = (identity.address().to_owned(), local);
         around
-            .redis
+            .lane
             .accept_for(around.context, far, places, user.clone());
         around.opened.push((near, owner));
         self.near = Some(near);

@@ -36,7 +36,15 @@ struct Failed {
 }
 
 /// A cookie's value.
-type Token = [u8; 16];
+pub(crate) type Token = [u8; 16];
+
+/// The login of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoginMark {
+    pub(super) token: Token,
+    /// Monotonic ns.
+    pub(super) until_ns: u64,
+}
 
 impl Default for Logins {
     fn default() -> Self {
@@ -51,23 +59,24 @@ impl Default for Logins {
 }
 
 impl Logins {
-    /// Begins a login. Returns the value of its cookie; `None` if the system has no randomness.
-    pub(crate) fn begin(&self, user: Arc<User>, now_ns: u64) -> Option<String> {
+    /// Begins a login. Returns the value of its cookie, and the login that has ended for it;
+    /// `None` if the system has no randomness.
+    pub(crate) fn begin(&self, user: Arc<User>, now_ns: u64) -> Option<(String, Option<Token>)> {
         let mut token = Token::default();
         getrandom::fill(&mut token).ok()?;
         let mut state = self.state.lock();
         if state.open.len() >= LOGINS_MAX {
             state.open.retain(|_, login| login.is_open(now_ns));
         }
+        let mut ended = None;
         if state.open.len() >= LOGINS_MAX {
             let oldest = state.open.iter().min_by_key(|(_, login)| login.until_ns);
-            if let Some(oldest) = oldest.map(|(token, _)| *token) {
-                state.open.remove(&oldest);
-            }
+            ended = oldest.map(|(token, _)| *token);
+            ended.map(|oldest| state.open.remove(&oldest));
         }
         let until_ns = now_ns.saturating_add(LOGIN_S * 1_000_000_000);
         state.open.insert(token, Login { user, until_ns });
-        Some(hexadecimal(&token))
+        Some((hexadecimal(&token), ended))
     }
 
     /// Returns the user of a cookie's value.
@@ -78,11 +87,22 @@ impl Logins {
         login.is_open(now_ns).then(|| login.user.clone())
     }
 
-    /// Ends a login.
-    pub(crate) fn end(&self, text: &str) {
-        if let Some(token) = token_of(text) {
-            self.state.lock().open.remove(&token);
-        }
+    /// Returns the login of a cookie's value, by which what it has opened is found.
+    pub(super) fn mark(&self, text: &str, now_ns: u64) -> Option<LoginMark> {
+        let token = token_of(text)?;
+        let state = self.state.lock();
+        let login = state.open.get(&token)?;
+        let until_ns = login.until_ns;
+        login
+            .is_open(now_ns)
+            .then_some(LoginMark { token, until_ns })
+    }
+
+    /// Ends a login. Returns it if it was open.
+    pub(crate) fn end(&self, text: &str) -> Option<Token> {
+        let token = token_of(text)?;
+        let login = self.state.lock().open.remove(&token);
+        login.map(|_| token)
     }
 
     /// Returns in how many seconds an address may try again, if it has failed too often.
@@ -167,8 +187,8 @@ mod tests {
     #[test]
     fn a_login_ends_at_its_time_or_when_it_is_ended() {
         let (logins, user) = (Logins::default(), user());
-        let one = logins.begin(user.clone(), 0).expect("randomness");
-        let other = logins.begin(user, 0).expect("randomness");
+        let (one, _) = logins.begin(user.clone(), 0).expect("randomness");
+        let (other, _) = logins.begin(user, 0).expect("randomness");
         assert!(one.len() == 32 && one != other);
         assert!(logins.find(&one, LOGIN_S * SECOND_NS - 1).is_some());
         assert!(logins.find(&one, LOGIN_S * SECOND_NS).is_none());
@@ -182,9 +202,12 @@ mod tests {
     #[test]
     fn logins_have_a_maximum() {
         let (logins, user) = (Logins::default(), user());
-        let first = logins.begin(user.clone(), 0).expect("randomness");
+        let (first, _) = logins.begin(user.clone(), 0).expect("randomness");
+        let mark = logins.mark(&first, 0).expect("an open login");
         for now_ns in 1..=LOGINS_MAX as u64 {
-            logins.begin(user.clone(), now_ns);
+            let (_, ended) = logins.begin(user.clone(), now_ns).expect("randomness");
+            let is_last = now_ns == LOGINS_MAX as u64;
+            assert_eq!(ended, is_last.then_some(mark.token));
         }
         assert!(logins.find(&first, 5_000).is_none());
         assert_eq!(logins.state.lock().open.len(), LOGINS_MAX);

@@ -7,14 +7,27 @@ use parking_lot::Mutex;
 use tidewire_lane::{ConnectionId, MailSender};
 use tracing::warn;
 
+use super::logins::Token;
 use crate::hub::{Hub, Mail};
 
-/// A message to the lane of a web session.
+/// A message to a lane about its web sessions.
 #[derive(Debug)]
-pub struct WebMail {
-    pub(crate) page: ConnectionId,
-    /// The metrics page.
-    pub(crate) metrics: Arc<str>,
+pub struct WebMail(pub(crate) WebNews);
+
+#[derive(Debug)]
+pub(crate) enum WebNews {
+    /// The metrics page that a session waits for.
+    Metrics(ConnectionId, Arc<str>),
+    /// A login has ended.
+    LoggedOut(Token),
+}
+
+/// Ends the streams of a login, on all lanes.
+pub(super) fn tell_logged_out(hub: &Hub, login: Token) {
+    let sender: MailSender<WebMail> = MailSender::new::<Mail>(hub.mailboxes().clone());
+    for lane in 0..hub.mailboxes().len() {
+        sender.send(lane, WebMail(WebNews::LoggedOut(login)));
+    }
 }
 
 /// The sessions that wait for the page.
@@ -72,10 +85,6 @@ fn make(hub: &Arc<Hub>) {
 fn send(hub: &Hub, waiting: Vec<(usize, ConnectionId)>, page: &Arc<str>) {
     let sender: MailSender<WebMail> = MailSender::new::<Mail>(hub.mailboxes().clone());
     for (lane, id) in waiting {
-        let mail = WebMail {
-            page: id,
-            metrics: page.clone(),
-        };
-        sender.send(lane, mail);
+        sender.send(lane, WebMail(WebNews::Metrics(id, page.clone())));
     }
 }

@@ -2,6 +2,7 @@
 //! stream by WebSocket.
 
 mod calls;
+mod log;
 mod logins;
 mod metrics;
 mod pages;
@@ -14,17 +15,20 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use tidewire_fanout::Fanout;
 use tidewire_lane::{CloseReason, ConnectionId, Context, Peer};
-use tidewire_redis::{Identity, OtherClient, Proof, RedisLane, User, is_loopback};
+use tidewire_redis::{Identity, LaneParts, OtherClient, Proof, User, is_loopback};
 use tidewire_web::http::{self, Read, Reply};
+use tidewire_web::websocket::CloseCode;
 
 use crate::hub::Hub;
-use logins::Logins;
+use logins::{LoginMark, Logins, Token};
 use metrics::MetricsPage;
 pub use metrics::WebMail;
+pub(crate) use metrics::WebNews;
 use stream::Stream;
 
-pub(crate) use turn::WebLane;
+pub(crate) use turn::{LaneTurn, WebLane};
 
 /// What the web sessions of all lanes share.
 #[derive(Debug, Default)]
@@ -61,10 +65,12 @@ pub(crate) struct WebCounters {
 #[derive(Debug)]
 pub(crate) struct Around<'a> {
     pub(crate) hub: &'a Arc<Hub>,
-    pub(crate) redis: &'a mut RedisLane,
+    pub(crate) lane: LaneParts<'a>,
     pub(crate) context: &'a mut Context,
     /// Connections that the session has opened, each with the session's own.
     pub(crate) opened: Vec<(ConnectionId, ConnectionId)>,
+    /// Why commands are refused, if a script holds the lane: it has run for too long.
+    pub(crate) busy: Option<&'static str>,
 }
 
 /// A client of the web port.
@@ -81,6 +87,8 @@ pub(crate) struct WebSession {
     is_pinged: bool,
     /// The metrics page that it has asked for, once that is made.
     metrics: Option<Arc<str>>,
+    /// The login that its stream was opened with.
+    login: Option<LoginMark>,
     stage: Stage,
 }
 
@@ -122,6 +130,7 @@ impl WebSession {
             heard_ns: context.now_ns(),
             is_pinged: false,
             metrics: None,
+            login: None,
             stage: Stage::Http,
         }
     }
@@ -156,6 +165,7 @@ impl WebSession {
                         id: self.id,
                         identity: &mut self.identity,
                         address: self.address,
+                        login: &mut self.login,
                     };
                     stream.take(&mut page, around, rest, &mut has_subscribed)
                 }
@@ -175,7 +185,7 @@ impl WebSession {
             }
         }
         if has_subscribed {
-            around.redis.fanout.pump(around.context, self.id);
+            around.lane.fanout.pump(around.context, self.id);
         }
         debug_assert!(consumed <= input.len(), "a session uses what came");
         consumed
@@ -184,7 +194,7 @@ impl WebSession {
     /// Sends what is written, and ends the connection.
     fn end(&mut self, around: &mut Around<'_>) {
         if let Stage::Stream(stream) = std::mem::replace(&mut self.stage, Stage::Ending) {
-            stream.leave(self.id, around.hub, around.redis, around.context);
+            stream.leave(self.id, around.hub, around.lane.fanout, around.context);
         }
         around
             .context
@@ -229,35 +239,76 @@ impl WebSession {
     }
 
     /// The client has read.
-    pub(crate) fn drained(&mut self, context: &mut Context, redis: &mut RedisLane) {
+    pub(crate) fn drained(&mut self, context: &mut Context, fanout: &mut Fanout) {
         if let Stage::Stream(stream) = &mut self.stage {
-            stream.drained(self.id, context, redis);
+            stream.drained(self.id, context, fanout);
         }
     }
 
     /// Handles a change of users: a stream whose user's rights have changed ends, and its page
     /// connects again.
-    pub(crate) fn users_changed(
-        &mut self,
-        hub: &Hub,
-        redis: &mut RedisLane,
-        context: &mut Context,
-    ) {
+    pub(crate) fn users_changed(&mut self, hub: &Hub, fanout: &mut Fanout, context: &mut Context) {
         if !self.identity.is_somebody() || !self.identity.look(&hub.server.access) {
             return;
         }
-        if !matches!(self.stage, Stage::Stream(_)) {
-            return;
-        }
-        if let Stage::Stream(stream) = std::mem::replace(&mut self.stage, Stage::Ending) {
-            stream.say_close(self.id, context, stream::RIGHTS_CHANGED);
-            stream.leave(self.id, hub, redis, context);
-            context.close_after_flush(self.id, CloseReason::Requested);
+        if matches!(self.stage, Stage::Stream(_)) {
+            self.end_for(hub, fanout, context, stream::RIGHTS_CHANGED);
         }
     }
 
+    /// CLIENT KILL: ends the connection, and says so to a stream.
+    pub(crate) fn kill(&mut self, hub: &Hub, fanout: &mut Fanout, context: &mut Context) {
+        self.end_for(hub, fanout, context, stream::KILLED);
+    }
+
+    /// A login has ended: ends the stream that was opened with it.
+    pub(crate) fn logged_out(
+        &mut self,
+        hub: &Hub,
+        fanout: &mut Fanout,
+        context: &mut Context,
+        login: Token,
+    ) {
+        if self.login.is_some_and(|own| own.token == login) {
+            self.end_for(hub, fanout, context, stream::LOGGED_OUT);
+        }
+    }
+
+    fn end_for(
+        &mut self,
+        hub: &Hub,
+        fanout: &mut Fanout,
+        context: &mut Context,
+        why: (CloseCode, &str),
+    ) {
+        if let Stage::Stream(stream) = std::mem::replace(&mut self.stage, Stage::Ending) {
+            stream.say_close(self.id, context, why);
+            stream.leave(self.id, hub, fanout, context);
+        }
+        context.close_after_flush(self.id, CloseReason::Requested);
+    }
+
+    /// Notes the state of a stream for CLIENT LIST and the memory limit of clients, and ends what
+    /// has lasted too long: silent clients, and logins at their time.
+    pub(crate) fn sweep(&mut self, hub: &Hub, fanout: &mut Fanout, context: &mut Context) {
+        if self
+            .login
+            .is_some_and(|login| context.now_ns() >= login.until_ns)
+        {
+            self.login = None;
+            self.end_for(hub, fanout, context, stream::LOGGED_OUT);
+        }
+        if let Stage::Stream(stream) = &self.stage {
+            let silent_ns = context.now_ns().saturating_sub(self.heard_ns);
+            let active_unix_ns = context.unix_ns().saturating_sub(silent_ns);
+            let state = stream.state(self.id, &fanout.rows, context, active_unix_ns);
+            self.identity.note_page(&hub.server, state);
+        }
+        self.timeout(context);
+    }
+
     /// Ends clients that say nothing.
-    pub(crate) fn timeout(&mut self, context: &mut Context) {
+    fn timeout(&mut self, context: &mut Context) {
         let silent_ns = context.now_ns().saturating_sub(self.heard_ns);
         match &self.stage {
             Stage::Stream(stream) if silent_ns >= PING_NS && !self.is_pinged => {
@@ -279,15 +330,15 @@ impl WebSession {
     }
 
     /// The connection has ended.
-    pub(crate) fn closed(self, hub: &Hub, redis: &mut RedisLane, context: &mut Context) {
+    pub(crate) fn closed(self, hub: &Hub, fanout: &mut Fanout, context: &mut Context) {
         if let Stage::Stream(stream) = self.stage {
-            stream.leave(self.id, hub, redis, context);
+            stream.leave(self.id, hub, fanout, context);
         }
     }
 
-    /// Returns whether the page has views, which are looked at in each turn.
-    pub(crate) fn has_views(&self) -> bool {
-        matches!(&self.stage, Stage::Stream(stream) if stream.has_views())
+    /// Returns whether the page has views or the log, which are looked at in each turn.
+    pub(crate) fn is_watching(&self) -> bool {
+        matches!(&self.stage, Stage::Stream(stream) if stream.is_watching())
     }
 
     fn stream(&mut self) -> Option<&mut Stream> {

@@ -10,7 +10,7 @@ use tidewire_web::websocket::accept_upgrade;
 use tracing::warn;
 
 use super::logins::LOGIN_S;
-use super::metrics::MetricsPage;
+use super::metrics::{MetricsPage, tell_logged_out};
 use super::stream::{PROTOCOLS, Stream};
 use super::{Around, Denied, Stage, Taken, WebSession, is_local_name, write_reply};
 
@@ -36,8 +36,9 @@ pub(super) fn answer(
             session.answer_foreign(around, request)
         }
         (Method::Post, "/logout") => {
-            if let Some(cookie) = cookie(request.headers) {
-                around.hub.web.logins.end(cookie);
+            let ended = cookie(request.headers).and_then(|one| around.hub.web.logins.end(one));
+            if let Some(ended) = ended {
+                tell_logged_out(around.hub, ended);
             }
             let headers = cookie_header("", 0, session.is_secure);
             session.reply(around, request, &empty("204 No Content", &headers))
@@ -91,7 +92,16 @@ impl WebSession {
         let Some((asset, tag)) = web.find(path) else {
             return self.reply(around, request, &plain("404 Not Found", "not found\n"));
         };
-        let headers = format!("ETag: {tag}\r\nCache-Control: no-cache\r\n");
+        let packed = asset.packed.filter(|_| takes_gzip(request.headers));
+        // The tag is of the bytes that are sent, so the two forms have two tags.
+        let tag = match packed {
+            Some(_) => format!("{}-gz\"", tag.trim_end_matches('"')),
+            None => tag.to_owned(),
+        };
+        let encoding = packed.map_or("", |_| "Content-Encoding: gzip\r\n");
+        let headers = format!(
+            "ETag: {tag}\r\nCache-Control: no-cache\r\nVary: Accept-Encoding\r\n{encoding}"
+        );
         let mut known = request.headers.elements("If-None-Match");
         let reply = match known.any(|known| known == tag || known == "*") {
             true => empty("304 Not Modified", &headers),
@@ -99,7 +109,7 @@ impl WebSession {
                 status: "200 OK",
                 content_type: asset.content_type,
                 headers: &headers,
-                body: asset.body,
+                body: packed.unwrap_or(asset.body),
             },
         };
         self.reply(around, request, &reply)
@@ -162,10 +172,13 @@ impl WebSession {
             Err(denied) => return self.answer_denied(around, request, denied),
         };
         let now_ns = around.context.now_ns();
-        let Some(token) = around.hub.web.logins.begin(user, now_ns) else {
+        let Some((token, ended)) = around.hub.web.logins.begin(user, now_ns) else {
             let reply = plain("503 Service Unavailable", "no randomness\n");
             return self.reply(around, request, &reply);
         };
+        if let Some(ended) = ended {
+            tell_logged_out(around.hub, ended);
+        }
         let headers = cookie_header(&token, LOGIN_S, self.is_secure);
         self.reply(around, request, &empty("204 No Content", &headers))
     }
@@ -216,7 +229,14 @@ impl WebSession {
         if let Some(out) = around.context.out(self.id) {
             out.buffer().extend_from_slice(response.as_bytes());
         }
+        let now_ns = around.context.now_ns();
+        let cookie = cookie(request.headers);
+        self.login = cookie.and_then(|one| around.hub.web.logins.mark(one, now_ns));
         self.begin_stream(around, user, protocol == Some(1));
+        let mut members = request.query.split('&');
+        let name = members.find_map(|member| member.strip_prefix("name="));
+        let name = decode_query(name.unwrap_or_default());
+        self.identity.show_page(&around.hub.server, &name);
         Taken::Used(request.size_bytes)
     }
 
@@ -275,6 +295,34 @@ pub(super) fn credentials(headers: Headers<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let text = decode_base64(encoded.trim().as_bytes())?;
     let colon = text.iter().position(|byte| *byte == b':')?;
     Some((text[..colon].to_vec(), text[colon + 1..].to_vec()))
+}
+
+/// Returns whether a browser takes gzip.
+fn takes_gzip(headers: Headers<'_>) -> bool {
+    let mut codings = headers.elements("Accept-Encoding");
+    codings.any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        let weight = weight.trim().trim_start_matches("q=");
+        let is_refused = weight.parse().is_ok_and(|weight: f32| weight <= 0.0);
+        matches!(name.trim(), "gzip" | "*") && !is_refused
+    })
+}
+
+/// Decodes a value of a query: `+`, and octets as `%` and two digits.
+fn decode_query(text: &str) -> Vec<u8> {
+    let (mut rest, mut out) = (text.as_bytes(), Vec::with_capacity(text.len()));
+    while let Some((first, behind)) = rest.split_first() {
+        let digits = behind
+            .get(..2)
+            .and_then(|two| std::str::from_utf8(two).ok());
+        let octet = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        (rest, _) = match (*first, octet) {
+            (b'%', Some(octet)) => (&behind[2..], out.push(octet)),
+            (b'+', _) => (behind, out.push(b' ')),
+            (other, _) => (behind, out.push(other)),
+        };
+    }
+    out
 }
 
 /// Returns user and password of a login's body.

@@ -4,19 +4,22 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
-use tidewire_fanout::{Dialect, Kind};
+use tidewire_fanout::{Dialect, Fanout, Kind};
 use tidewire_lane::{ConnectionId, Context};
-use tidewire_redis::{Identity, RedisLane, earlier};
+use tidewire_redis::{Identity, PageState, earlier};
 use tidewire_rows::json::write_text;
-use tidewire_rows::request::{Flaw, Request, View as ViewRequest, parse};
+use tidewire_rows::request::{Flaw, Log as LogRequest, Request, View as ViewRequest, parse};
 use tidewire_rows::{SUBSCRIPTIONS_MAX, Selection, TOPICS_MAX, Table, msgpack};
 use tidewire_web::websocket::{CloseCode, Message, Opcode, Receiver, write_close, write_message};
 
 use super::calls::Calls;
+use super::log::Log;
+use super::logins::LoginMark;
 use super::reply::{split_error, write_error};
 use super::view::{Step, View};
 use super::{Around, Denied, Taken, log_in};
 use crate::hub::Hub;
+use crate::log_lines::LogLines;
 
 /// The subprotocols: JSON, which is also meant by a client that names none, and MessagePack.
 pub(super) const PROTOCOLS: [&str; 2] = ["tidewire.json.1", "tidewire.msgpack.1"];
@@ -25,6 +28,14 @@ pub(super) const RIGHTS_CHANGED: (CloseCode, &str) = (
     CloseCode::Policy,
     "the rights of the user have changed: connect again",
 );
+/// CLIENT KILL.
+pub(super) const KILLED: (CloseCode, &str) = (
+    CloseCode::Killed,
+    "an administrator has ended the connection",
+);
+/// The login of the page has ended.
+pub(super) const LOGGED_OUT: (CloseCode, &str) =
+    (CloseCode::LoggedOut, "the login has ended: log in again");
 /// The hub ends.
 pub(super) const STOPPING: (CloseCode, &str) = (CloseCode::GoingAway, "the hub is stopping");
 
@@ -38,12 +49,16 @@ pub(super) struct Stream {
     is_held: bool,
     /// How many subscriptions of the page name each channel or pattern.
     heard: HashMap<(Kind, Box<[u8]>), u32>,
+    /// How many of them are patterns.
+    patterns: u32,
     /// Numbers of the subscriptions.
     numbers: Vec<u64>,
     /// Subscriptions whose batch waits until the page has read.
     stalled: Vec<u64>,
     /// Those of the subscriptions that are views.
     views: Vec<View>,
+    /// The log lines that it follows.
+    log: Option<Log>,
 }
 
 /// Whose stream it is.
@@ -52,6 +67,8 @@ pub(super) struct Page<'s> {
     pub(super) id: ConnectionId,
     pub(super) identity: &'s mut Identity,
     pub(super) address: Option<IpAddr>,
+    /// The login that the stream was opened with.
+    pub(super) login: &'s mut Option<LoginMark>,
 }
 
 impl Stream {
@@ -70,9 +87,11 @@ impl Stream {
             calls: Calls::default(),
             is_held: false,
             heard: HashMap::new(),
+            patterns: 0,
             numbers: Vec::new(),
             stalled: Vec::new(),
             views: Vec::new(),
+            log: None,
         };
         let mut json = br#"{"hello":1,"server":"Tidewire "#.to_vec();
         json.extend_from_slice(env!("CARGO_PKG_VERSION").as_bytes());
@@ -100,7 +119,7 @@ impl Stream {
         input: &[u8],
         has_subscribed: &mut bool,
     ) -> Taken {
-        if self.calls.is_full() {
+        if self.calls.is_full() && around.busy.is_none() {
             self.is_held = true;
             around.context.hold(page.id);
             return Taken::Waits;
@@ -162,10 +181,21 @@ impl Stream {
             let text = "Authentication required.";
             return self.refuse(id, around.context, number, ("NOAUTH", text));
         }
+        if let Some(busy) = around.busy
+            && matches!(request, Request::Subscribe { .. } | Request::View(_))
+        {
+            // Their first values would have to wait for the script.
+            return self.refuse_as(id, around.context, number, busy);
+        }
         match request {
-            Request::Subscribe { topics, fields, hz } => {
+            Request::Subscribe {
+                topics,
+                fields,
+                hz,
+                is_short,
+            } => {
                 let topics: Vec<&[u8]> = topics.iter().map(|topic| &topic[..]).collect();
-                let selection = Selection::new(topics, fields.as_deref(), hz);
+                let selection = Selection::new(topics, fields.as_deref(), hz).short(is_short);
                 self.subscribe(page, around, (number, selection), false);
                 *has_subscribed = true;
             }
@@ -177,14 +207,18 @@ impl Stream {
                 if let Some(view) = self.views.iter_mut().find(|view| view.number == number) {
                     return view.next();
                 }
+                if let Some(log) = self.log.as_mut().filter(|log| log.number == number) {
+                    return log.next();
+                }
                 let place = (id.index(), number);
-                if !around.redis.fanout.rows.next(place) {
+                if !around.lane.fanout.rows.next(place) {
                     let text = "no such subscription";
                     self.refuse(id, around.context, number, ("ERR", text));
                 }
             }
             Request::End => {
-                self.end_subscription(id, around.redis, around.hub, number);
+                self.end_subscription(id, around.lane.fanout, around.hub, number);
+                self.log.take_if(|log| log.number == number);
                 self.done(id, around.context, number);
             }
             Request::Do(command) => self.call(page, around, number, &command),
@@ -197,16 +231,36 @@ impl Stream {
             Request::Login { user, password } => {
                 self.log_in(page, around, number, (&user, &password));
             }
-            Request::Log => {
-                let text = "not served by this hub";
-                self.refuse(id, around.context, number, ("NOTHERE", text));
-            }
+            Request::Log(request) => self.follow_log(page, around, number, &request),
         }
     }
 
-    fn call(&mut self, page: &Page<'_>, around: &mut Around<'_>, number: u64, command: &[Vec<u8>]) {
+    /// Runs a command. While a script holds the lane, the page's Redis session may wait for it, and
+    /// so the answer comes from here: an error, but for the two commands that end the script.
+    fn call(
+        &mut self,
+        page: &mut Page<'_>,
+        around: &mut Around<'_>,
+        number: u64,
+        command: &[Vec<u8>],
+    ) {
         let counters = &around.hub.web.counters;
         counters.calls.fetch_add(1, Ordering::Relaxed);
+        if let Some(busy) = around.busy {
+            return match killing(command) {
+                Some((words, is_function)) => {
+                    let server = &around.hub.server;
+                    let may = page.identity.check(server, words);
+                    let killed = may
+                        .and_then(|()| server.kill_script(is_function).map_err(ToOwned::to_owned));
+                    match killed {
+                        Ok(()) => self.done(page.id, around.context, number),
+                        Err(text) => self.refuse_as(page.id, around.context, number, &text),
+                    }
+                }
+                None => self.refuse_as(page.id, around.context, number, busy),
+            };
+        }
         let whose = (page.id, &*page.identity);
         if let Err((code, text)) = self.calls.send(around, whose, number, command) {
             self.refuse(page.id, around.context, number, (code, &text));
@@ -222,6 +276,7 @@ impl Stream {
     ) {
         let topics: Vec<&[u8]> = request.topics.iter().map(|topic| &topic[..]).collect();
         let selection = Selection::new(topics, request.fields.as_deref(), request.hz);
+        let selection = selection.short(request.is_short);
         let interval_ns = selection.interval_ns();
         let mut views = self.views.iter_mut();
         if let Some(view) = views.find(|view| view.number == number && view.has_topics_of(&request))
@@ -230,6 +285,27 @@ impl Stream {
         }
         if self.subscribe(page, around, (number, selection), true) {
             self.views.push(View::new(number, request, interval_ns));
+        }
+    }
+
+    /// Begins to tell the page of log lines. They tell of other users and their keys, so the right
+    /// is that of MONITOR.
+    fn follow_log(
+        &mut self,
+        page: &mut Page<'_>,
+        around: &mut Around<'_>,
+        number: u64,
+        request: &LogRequest,
+    ) {
+        if let Err(text) = page.identity.check(&around.hub.server, &[b"monitor"]) {
+            return self.refuse_as(page.id, around.context, number, &text);
+        }
+        match Log::new(number, request, &around.hub.config.web.log_lines) {
+            Ok(log) => {
+                self.end_subscription(page.id, around.lane.fanout, around.hub, number);
+                self.log = Some(log);
+            }
+            Err(text) => self.refuse(page.id, around.context, number, ("SYNTAX", text)),
         }
     }
 
@@ -249,14 +325,13 @@ impl Stream {
                 _ => b"subscribe",
             };
             if let Err(text) = page.identity.check(server, &[command, &name]) {
-                let (code, text) = split_error(text.as_bytes());
-                let (code, text) = (String::from_utf8_lossy(code), String::from_utf8_lossy(text));
-                self.refuse(id, around.context, number, (&code, &text));
+                self.refuse_as(id, around.context, number, &text);
                 return false;
             }
         }
-        self.end_subscription(id, around.redis, around.hub, number);
-        let fanout = &mut around.redis.fanout;
+        self.end_subscription(id, around.lane.fanout, around.hub, number);
+        self.log.take_if(|log| log.number == number);
+        let fanout = &mut *around.lane.fanout;
         let names = names_of(&selection);
         let begun = match is_view {
             true => fanout.rows.subscribe_view(id.index(), number, selection),
@@ -275,7 +350,7 @@ impl Stream {
             if !is_known && fanout.subscribe(id, Dialect::Rows, *kind, name).is_err() {
                 // Only those in front of it are counted.
                 fanout.rows.unsubscribe((id.index(), number));
-                self.forget(id, around.redis, &names[..at]);
+                self.forget(id, around.lane.fanout, &names[..at]);
                 self.numbers.retain(|other| *other != number);
                 counter.fetch_sub(1, Ordering::Relaxed);
                 let text = "the server has its maximum of subscriptions";
@@ -283,24 +358,19 @@ impl Stream {
                 return false;
             }
             *self.heard.entry((*kind, name.clone())).or_default() += 1;
+            self.patterns += u32::from(!is_known && *kind == Kind::Pattern);
         }
         true
     }
 
-    fn end_subscription(
-        &mut self,
-        id: ConnectionId,
-        redis: &mut RedisLane,
-        hub: &Hub,
-        number: u64,
-    ) {
+    fn end_subscription(&mut self, id: ConnectionId, fanout: &mut Fanout, hub: &Hub, number: u64) {
         let place = (id.index(), number);
-        let Some(selection) = redis.fanout.rows.selection(place) else {
+        let Some(selection) = fanout.rows.selection(place) else {
             return;
         };
         let names = names_of(selection);
-        redis.fanout.rows.unsubscribe(place);
-        self.forget(id, redis, &names);
+        fanout.rows.unsubscribe(place);
+        self.forget(id, fanout, &names);
         self.numbers.retain(|other| *other != number);
         self.views.retain(|view| view.number != number);
         let counter = &hub.web.counters.subscriptions;
@@ -309,7 +379,7 @@ impl Stream {
     }
 
     /// Ends what no other subscription of the page names.
-    fn forget(&mut self, id: ConnectionId, redis: &mut RedisLane, names: &[(Kind, Box<[u8]>)]) {
+    fn forget(&mut self, id: ConnectionId, fanout: &mut Fanout, names: &[(Kind, Box<[u8]>)]) {
         for name in names {
             let Some(count) = self.heard.get_mut(name) else {
                 continue;
@@ -317,7 +387,8 @@ impl Stream {
             *count -= 1;
             if *count == 0 {
                 self.heard.remove(name);
-                redis.fanout.unsubscribe(id, name.0, &name.1);
+                self.patterns -= u32::from(name.0 == Kind::Pattern);
+                fanout.unsubscribe(id, name.0, &name.1);
             }
         }
     }
@@ -335,8 +406,10 @@ impl Stream {
         match log_in(around, page.identity, whence, (user, password)) {
             Ok(user) => {
                 // What the page had belongs to the user that it was.
+                *page.login = None;
+                self.log = None;
                 for number in self.numbers.clone() {
-                    self.end_subscription(id, around.redis, around.hub, number);
+                    self.end_subscription(id, around.lane.fanout, around.hub, number);
                 }
                 let is_packed = self.is_packed;
                 let ended = ("UNKNOWN", "the page has logged in as another user");
@@ -375,8 +448,67 @@ impl Stream {
         send(id, context, self.is_packed, &json);
     }
 
-    pub(super) fn has_views(&self) -> bool {
-        !self.views.is_empty()
+    /// Refuses with the text of a Redis error.
+    fn refuse_as(&self, id: ConnectionId, context: &mut Context, number: u64, text: &str) {
+        let (code, text) = split_error(text.as_bytes());
+        let (code, text) = (String::from_utf8_lossy(code), String::from_utf8_lossy(text));
+        self.refuse(id, context, number, (&code, &text));
+    }
+
+    /// Returns the state of the page, as CLIENT LIST shows it.
+    pub(super) fn state(
+        &self,
+        id: ConnectionId,
+        rows: &Table,
+        context: &Context,
+        active_unix_ns: u64,
+    ) -> PageState {
+        let (conflated, behind) = rows.behind(id.index());
+        let pending_bytes = context.out_bytes(id) as u64;
+        let views: usize = self.views.iter().map(View::memory_bytes).sum();
+        let names = self.heard.len() * NAME_BYTES;
+        let own = rows.page_bytes(id.index()) + views + names + STREAM_BYTES;
+        PageState {
+            active_unix_ns,
+            channels: (self.heard.len() as u32).saturating_sub(self.patterns),
+            patterns: self.patterns,
+            pending_bytes,
+            memory_bytes: own as u64 + pending_bytes,
+            behind: behind as u64,
+            conflated,
+        }
+    }
+
+    /// Returns whether there is something to look at although nothing comes: views, or the log.
+    pub(super) fn is_watching(&self) -> bool {
+        !self.views.is_empty() || self.log.is_some()
+    }
+
+    /// Writes the log lines that are due. Returns when there is more to do, and whether a message
+    /// was written.
+    pub(super) fn step_log(
+        &mut self,
+        id: ConnectionId,
+        lines: &LogLines,
+        context: &mut Context,
+        json: &mut Vec<u8>,
+    ) -> (Option<u64>, bool) {
+        let Some(log) = &mut self.log else {
+            return (None, false);
+        };
+        if context.out_bytes(id) > super::UNREAD_BYTES_MAX {
+            context.watch_drain(id);
+            return (None, false);
+        }
+        json.clear();
+        match log.step(lines, context.now_ns(), json) {
+            Step::Until(at_ns) => (at_ns, false),
+            Step::Busy => (Some(context.now_ns()), false),
+            Step::Written(_) => {
+                send(id, context, self.is_packed, json);
+                (None, true)
+            }
+        }
     }
 
     /// Does a part of the work for each view. `json` is room for a page. Returns when there is more
@@ -449,14 +581,9 @@ impl Stream {
     }
 
     /// The page has read.
-    pub(super) fn drained(
-        &mut self,
-        id: ConnectionId,
-        context: &mut Context,
-        redis: &mut RedisLane,
-    ) {
+    pub(super) fn drained(&mut self, id: ConnectionId, context: &mut Context, fanout: &mut Fanout) {
         for number in std::mem::take(&mut self.stalled) {
-            redis.fanout.rows.wake((id.index(), number));
+            fanout.rows.wake((id.index(), number));
         }
         self.calls.drained(context);
     }
@@ -491,11 +618,11 @@ impl Stream {
         mut self: Box<Self>,
         id: ConnectionId,
         hub: &Hub,
-        redis: &mut RedisLane,
+        fanout: &mut Fanout,
         context: &mut Context,
     ) {
-        redis.fanout.rows.leave(id.index());
-        redis.fanout.depart(id);
+        fanout.rows.leave(id.index());
+        fanout.depart(id);
         self.calls.end(context, ("UNKNOWN", ""), &mut |_, _| {});
         let counters = &hub.web.counters;
         let subscriptions = self.numbers.len() as u64;
@@ -504,6 +631,19 @@ impl Stream {
             .fetch_sub(subscriptions, Ordering::Relaxed);
         let before = counters.streams.fetch_sub(1, Ordering::Relaxed);
         debug_assert!(before > 0, "a stream that ends was counted");
+    }
+}
+
+/// Returns the words of a command that ends a script, and whether it ends a function.
+fn killing(command: &[Vec<u8>]) -> Option<(&'static [&'static [u8]], bool)> {
+    let [name, action] = command else {
+        return None;
+    };
+    let is = |word: &[u8], known: &str| word.eq_ignore_ascii_case(known.as_bytes());
+    match is(action, "kill") {
+        true if is(name, "script") => Some((&[b"script", b"kill"], false)),
+        true if is(name, "function") => Some((&[b"function", b"kill"], true)),
+        _ => None,
     }
 }
 
@@ -534,5 +674,9 @@ const NOT_MESSAGEPACK: Flaw = Flaw {
     number: 0,
     text: "a message is one map in MessagePack",
 };
+/// About what a stream takes beside its topics, and what each of the names and patterns that it
+/// follows takes in fan-out.
+const STREAM_BYTES: usize = 4 << 10;
+const NAME_BYTES: usize = 330;
 /// Longest message of a page.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;

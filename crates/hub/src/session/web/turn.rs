@@ -17,175 +17,180 @@ pub(crate) struct WebLane {
     json: Vec<u8>,
     /// What may still be written in this turn.
     budget: usize,
-    /// Pages with views.
-    viewers: Vec<ConnectionId>,
+    /// Pages with views or the log.
+    watchers: Vec<ConnectionId>,
     /// Number of topics, as the counter has it.
     topics: u64,
 }
 
+/// The lane in one turn.
+#[derive(Debug)]
+pub(crate) struct LaneTurn<'t> {
+    pub(crate) hub: &'t Hub,
+    pub(crate) fanout: &'t mut Fanout,
+    pub(crate) sessions: &'t mut [Option<Session>],
+    pub(crate) context: &'t mut Context,
+}
+
+impl LaneTurn<'_> {
+    fn page(&mut self, place: Place) -> Option<&mut WebSession> {
+        match self.sessions.get_mut(place.0)? {
+            Some(Session::Web(session)) => Some(session),
+            _ => None,
+        }
+    }
+
+    fn count_written(&self, messages: u64, rows: u64) {
+        let counters = &self.hub.web.counters;
+        counters.batches.fetch_add(messages, Ordering::Relaxed);
+        counters.rows.fetch_add(rows, Ordering::Relaxed);
+    }
+}
+
 impl WebLane {
-    /// Notes that a page has views.
-    pub(crate) fn note_viewer(&mut self, id: ConnectionId) {
-        if !self.viewers.contains(&id) {
-            self.viewers.push(id);
+    /// Notes that a page has views or the log.
+    pub(crate) fn note_watcher(&mut self, id: ConnectionId) {
+        if !self.watchers.contains(&id) {
+            self.watchers.push(id);
         }
     }
 
     /// Writes what is due, up to the maximum of a turn. Returns when the next turn is wanted.
     #[inline]
-    pub(crate) fn turn(
-        &mut self,
-        hub: &Hub,
-        fanout: &mut Fanout,
-        sessions: &mut [Option<Session>],
-        context: &mut Context,
-    ) -> Option<u64> {
-        match fanout.rows.is_idle() && self.viewers.is_empty() {
+    pub(crate) fn turn(&mut self, lane: &mut LaneTurn<'_>) -> Option<u64> {
+        match lane.fanout.rows.is_idle() && self.watchers.is_empty() {
             true => None,
-            false => self.turn_busy(hub, fanout, sessions, context),
+            false => self.turn_busy(lane),
         }
     }
 
-    fn turn_busy(
-        &mut self,
-        hub: &Hub,
-        fanout: &mut Fanout,
-        sessions: &mut [Option<Session>],
-        context: &mut Context,
-    ) -> Option<u64> {
-        let now_ns = context.now_ns();
+    fn turn_busy(&mut self, lane: &mut LaneTurn<'_>) -> Option<u64> {
+        let now_ns = lane.context.now_ns();
         self.budget = BYTES_A_TURN;
-        let mut deadline_ns = fanout.rows.sweep().then_some(now_ns);
+        let mut deadline_ns = lane.fanout.rows.sweep().then_some(now_ns);
+        if lane.fanout.rows.take_freed(FREED_BYTES) > FREED_BYTES_LEAST {
+            // Otherwise the allocator keeps what ended pages have held, for this lane only.
+            tidewire_redis::give_memory_back();
+        }
         let mut has_more = false;
-        for place in fanout.rows.snapping().to_vec() {
-            has_more |= self.write_snapshot(hub, fanout, sessions, context, place);
+        for place in lane.fanout.rows.snapping().to_vec() {
+            has_more |= self.write_snapshot(lane, place);
         }
-        let views_ns = self.turn_views(hub, fanout, sessions, context);
-        fanout.rows.collect_due(now_ns);
+        let watchers_ns = self.turn_watchers(lane);
+        lane.fanout.rows.collect_due(now_ns);
         while self.budget > 0
-            && let Some(place) = fanout.rows.take_ready()
+            && let Some(place) = lane.fanout.rows.take_ready()
         {
-            self.write_batch(hub, fanout, sessions, context, place);
+            self.write_batch(lane, place);
         }
-        self.count_topics(hub, fanout.rows.len() as u64);
-        let conflated = std::mem::take(&mut fanout.rows.conflated);
-        if conflated > 0 {
-            let counter = &hub.web.counters.conflated;
-            counter.fetch_add(conflated, Ordering::Relaxed);
-        }
+        self.count(lane);
         if has_more {
             deadline_ns = Some(now_ns);
         }
-        deadline_ns = earlier(deadline_ns, views_ns);
-        earlier(deadline_ns, fanout.rows.collect_due(now_ns))
+        deadline_ns = earlier(deadline_ns, watchers_ns);
+        earlier(deadline_ns, lane.fanout.rows.collect_due(now_ns))
     }
 
-    fn turn_views(
-        &mut self,
-        hub: &Hub,
-        fanout: &mut Fanout,
-        sessions: &mut [Option<Session>],
-        context: &mut Context,
-    ) -> Option<u64> {
+    fn turn_watchers(&mut self, lane: &mut LaneTurn<'_>) -> Option<u64> {
         let mut again_ns = None;
-        let mut viewers = std::mem::take(&mut self.viewers);
-        viewers.retain(|id| {
-            let session = page(sessions, (id.index(), 0));
-            let session = session.filter(|one| one.id() == *id && one.has_views());
-            let Some(stream) = session.and_then(WebSession::stream) else {
+        let mut watchers = std::mem::take(&mut self.watchers);
+        let lines = &lane.hub.config.web.log_lines;
+        watchers.retain(|id| {
+            let LaneTurn {
+                fanout, context, ..
+            } = lane;
+            let Some(Some(Session::Web(session))) = lane.sessions.get_mut(id.index()) else {
+                return false;
+            };
+            if session.id() != *id || !session.is_watching() {
+                return false;
+            }
+            let Some(stream) = session.stream() else {
                 return false;
             };
             let (at_ns, pages, rows) =
                 stream.step_views(*id, &mut fanout.rows, context, &mut self.json);
             again_ns = earlier(again_ns, at_ns);
-            let counters = &hub.web.counters;
-            counters.batches.fetch_add(pages, Ordering::Relaxed);
-            counters.rows.fetch_add(rows, Ordering::Relaxed);
+            let (at_ns, is_written) = stream.step_log(*id, lines, context, &mut self.json);
+            again_ns = earlier(again_ns, at_ns);
+            lane.count_written(pages + u64::from(is_written), rows);
             true
         });
-        self.viewers = viewers;
+        self.watchers = watchers;
         again_ns
     }
 
-    fn count_topics(&mut self, hub: &Hub, topics: u64) {
+    fn count(&mut self, lane: &mut LaneTurn<'_>) {
+        let counters = &lane.hub.web.counters;
+        let topics = lane.fanout.rows.len() as u64;
         let before = std::mem::replace(&mut self.topics, topics);
-        let counter = &hub.web.counters.topics;
         match topics.checked_sub(before) {
-            Some(more) => counter.fetch_add(more, Ordering::Relaxed),
-            None => counter.fetch_sub(before - topics, Ordering::Relaxed),
+            Some(more) => counters.topics.fetch_add(more, Ordering::Relaxed),
+            None => counters
+                .topics
+                .fetch_sub(before - topics, Ordering::Relaxed),
         };
+        let conflated = std::mem::take(&mut lane.fanout.rows.conflated);
+        if conflated > 0 {
+            counters.conflated.fetch_add(conflated, Ordering::Relaxed);
+        }
     }
 
     /// Writes first values of a subscription. Returns whether there are more that could be written.
-    fn write_snapshot(
-        &mut self,
-        hub: &Hub,
-        fanout: &mut Fanout,
-        sessions: &mut [Option<Session>],
-        context: &mut Context,
-        place: Place,
-    ) -> bool {
-        let Some(session) = page(sessions, place) else {
+    fn write_snapshot(&mut self, lane: &mut LaneTurn<'_>, place: Place) -> bool {
+        let Some(id) = lane.page(place).map(|session| session.id()) else {
             return false;
         };
-        let id = session.id();
         loop {
-            if context.out_bytes(id) > UNREAD_BYTES_MAX {
-                context.watch_drain(id);
+            if lane.context.out_bytes(id) > UNREAD_BYTES_MAX {
+                lane.context.watch_drain(id);
                 return false;
             }
             if self.budget == 0 {
                 return true;
             }
-            let is_last = !fanout.owes(id);
+            let is_last = !lane.fanout.owes(id);
             self.json.clear();
-            let written = fanout.rows.write_snapshot(place, is_last, &mut self.json);
+            let rows = &mut lane.fanout.rows;
+            let written = rows.write_snapshot(place, is_last, &mut self.json);
             if written == Snapshot::Nothing {
                 return false;
             }
-            self.send(hub, session, context);
+            self.send(lane, place, 0);
             if written == Snapshot::Complete {
                 return false;
             }
         }
     }
 
-    fn write_batch(
-        &mut self,
-        hub: &Hub,
-        fanout: &mut Fanout,
-        sessions: &mut [Option<Session>],
-        context: &mut Context,
-        place: Place,
-    ) {
-        let Some(session) = page(sessions, place) else {
+    fn write_batch(&mut self, lane: &mut LaneTurn<'_>, place: Place) {
+        let Some(id) = lane.page(place).map(|session| session.id()) else {
             return;
         };
-        let id = session.id();
-        if context.out_bytes(id) > UNREAD_BYTES_MAX {
-            if let Some(stream) = session.stream() {
+        if lane.context.out_bytes(id) > UNREAD_BYTES_MAX {
+            if let Some(stream) = lane.page(place).and_then(WebSession::stream) {
                 stream.stall(place.1);
             }
-            return context.watch_drain(id);
+            return lane.context.watch_drain(id);
         }
         self.json.clear();
-        let now_ns = context.now_ns();
-        let rows = fanout.rows.write_batch(place, now_ns, &mut self.json);
+        let now_ns = lane.context.now_ns();
+        let rows = lane.fanout.rows.write_batch(place, now_ns, &mut self.json);
         self.budget = self.budget.saturating_sub(COST);
         if rows > 0 {
-            let counter = &hub.web.counters.rows;
-            counter.fetch_add(rows as u64, Ordering::Relaxed);
-            self.send(hub, session, context);
+            self.send(lane, place, rows as u64);
         }
     }
 
-    fn send(&mut self, hub: &Hub, session: &mut WebSession, context: &mut Context) {
-        let id = session.id();
+    fn send(&mut self, lane: &mut LaneTurn<'_>, place: Place, rows: u64) {
         self.budget = self.budget.saturating_sub(self.json.len() + COST);
-        let counter = &hub.web.counters.batches;
-        counter.fetch_add(1, Ordering::Relaxed);
-        if let Some(stream) = session.stream() {
-            stream.send(id, context, &self.json);
+        lane.count_written(1, rows);
+        let context = &mut *lane.context;
+        if let Some(Some(Session::Web(session))) = lane.sessions.get_mut(place.0) {
+            let id = session.id();
+            if let Some(stream) = session.stream() {
+                stream.send(id, context, &self.json);
+            }
         }
         if self.json.capacity() > JSON_KEPT_BYTES {
             self.json = Vec::new();
@@ -193,15 +198,12 @@ impl WebLane {
     }
 }
 
-fn page(sessions: &mut [Option<Session>], place: Place) -> Option<&mut WebSession> {
-    match sessions.get_mut(place.0)? {
-        Some(Session::Web(session)) => Some(session),
-        _ => None,
-    }
-}
-
 /// Bytes of messages to pages that a lane writes in a turn: about a millisecond.
 const BYTES_A_TURN: usize = 1 << 20;
+/// Bytes freed by ended pages after which they are given back to the system, which takes about
+/// 30 µs per MiB; and the least if no topic is left.
+const FREED_BYTES: usize = 32 << 20;
+const FREED_BYTES_LEAST: usize = 4 << 20;
 /// What a message costs beside its bytes.
 const COST: usize = 256;
 /// Memory that is kept for the next message.
