@@ -7,6 +7,8 @@
 //! A Lua error leaves a C function by longjmp, which runs no destructors. Only functions of Lua
 //! that allocate or raise can do that. No frame of this file owns anything while it calls one.
 
+mod reading;
+
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_char, c_int, c_void};

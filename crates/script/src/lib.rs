@@ -25,7 +25,11 @@ pub use scripts::{Script, Scripts};
 mod sha1;
 pub use sha1::Sha1;
 
-#[allow(unsafe_code, reason = "a call on Lua's own stack costs a third")]
+#[allow(
+    unsafe_code,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "a call on Lua's own stack costs a third; its steps are safe together"
+)]
 mod calls;
 mod convert;
 mod library;
