@@ -10,6 +10,7 @@ use tidewire_resp::{Arguments, Writer};
 use crate::access::Access;
 use crate::command::{Call, Command, Flags, Locks, Propagated, Run};
 use crate::error::CommandError;
+use crate::gate::{AnyOrder, Gate};
 use crate::hash;
 use crate::key::{DATABASES, SHARDS, shard_of};
 use crate::lock::Lock;
@@ -116,6 +117,7 @@ impl Default for Options {
 /// anything else while it holds a lock.
 pub struct Keyspace {
     pub(crate) shards: Box<[Padded<Lock<Shard>>]>,
+    pub(crate) gate: Gate,
     /// For each shard, when its timers next need attention: a lower bound, `i64::MAX` for never.
     /// Separate from the shards, so that reading all of them touches 32 cache lines.
     next_ms: Box<[AtomicI64]>,
@@ -224,6 +226,7 @@ impl Keyspace {
             shards: (0..SHARDS)
                 .map(|_| Padded(Lock::new(Shard::new())))
                 .collect(),
+            gate: Gate::default(),
             next_ms: (0..SHARDS).map(|_| AtomicI64::new(i64::MAX)).collect(),
             earliest_ms: Padded(AtomicI64::new(i64::MAX)),
             expires_actively: AtomicBool::new(true),
@@ -446,6 +449,33 @@ impl Keyspace {
         match command.locks {
             Locks::Sweep => ShardSet::all(),
             _ => self.shards_of(command, arguments),
+        }
+    }
+
+    /// Takes the right to lock shards as they are needed ([`cover`](Self::cover)). No other lane
+    /// may lock a shard until it ends. `None`: another thread locks several shards; lock all that
+    /// may be needed at once.
+    pub fn any_order(&self) -> Option<AnyOrder<'_>> {
+        self.gate.try_take()
+    }
+
+    /// Adds the shards of a command to those that are locked. If one is missing, the thread needs
+    /// [`any_order`](Self::any_order).
+    pub fn cover(
+        &self,
+        locked: &mut Locked<'_>,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+    ) {
+        if !locked.holds_all() {
+            locked.cover(&self.shards_of_queued(command, arguments));
+        }
+    }
+
+    /// Adds the shard of a key's name likewise.
+    pub fn cover_name(&self, locked: &mut Locked<'_>, name: &[u8]) {
+        if !locked.holds_all() {
+            locked.cover(&self.shard_of_name(name));
         }
     }
 

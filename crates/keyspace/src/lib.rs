@@ -101,6 +101,8 @@ mod elements;
 mod encoding;
 #[allow(unsafe_code, reason = "one allocation a key needs a layout of our own")]
 mod entry;
+mod gate;
+pub use gate::AnyOrder;
 mod geohash;
 mod hash;
 pub use hash::fix_hashes;

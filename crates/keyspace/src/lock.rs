@@ -112,6 +112,19 @@ fn wait(is_held: &AtomicBool) {
     }
 }
 
+/// Locks a shard that its holder lets go without waiting for another one. The thread may hold
+/// later shards.
+pub(crate) fn lock_when_free<T>(lock: &Lock<T>) -> LockGuard<'_, T> {
+    let mut attempt = 0;
+    loop {
+        if let Some(guard) = lock.try_lock() {
+            return guard;
+        }
+        pause(attempt);
+        attempt += 1;
+    }
+}
+
 /// Pauses before another attempt. Early attempts assume that a command holds the lock. Later ones
 /// assume that the holder was descheduled, or that a long command or script holds it.
 ///

@@ -4,9 +4,10 @@ use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
+use crate::gate;
 use crate::key::SHARDS;
 use crate::keyspace::Keyspace;
-use crate::lock::LockGuard;
+use crate::lock::{LockGuard, lock_when_free};
 use crate::propagation::{PendingUnit, Unit};
 use crate::reclaim::Garbage;
 use crate::shard::Shard;
@@ -68,6 +69,14 @@ impl ShardSet {
             .iter()
             .map(|bits| bits.count_ones() as usize)
             .sum()
+    }
+
+    /// Returns the shards that are not in the other set.
+    pub(crate) fn without(&self, other: &ShardSet) -> ShardSet {
+        let mut set = *self;
+        let bits = set.bits.iter_mut().zip(other.bits);
+        bits.for_each(|(bits, other)| *bits &= !other);
+        set
     }
 
     /// Returns whether there are no shards.
@@ -212,6 +221,7 @@ impl<'k> Locked<'k> {
             0 => Guards::None,
             1 => return Locked::one(keyspace, set.iter().next().unwrap_or_default()),
             _ => {
+                let _gate = keyspace.gate.enter();
                 let lock = |shard: usize| keyspace.shards[shard].lock();
                 Guards::Many(set, set.iter().map(lock).collect())
             }
@@ -241,6 +251,12 @@ impl<'k> Locked<'k> {
             Guards::Many(set, guards) => of_many(set, guards, shard),
             Guards::None => not_locked(shard),
         }
+    }
+
+    /// Returns whether all shards are locked here.
+    #[inline]
+    pub(crate) fn holds_all(&self) -> bool {
+        matches!(&self.guards, Guards::Many(_, guards) if guards.len() == SHARDS)
     }
 
     /// Returns whether a shard is locked here.
@@ -407,6 +423,41 @@ impl<'k> Locked<'k> {
         debug_assert_eq!(held.len(), more.len());
         self.guards = Guards::Many(held, more.into_iter().map(|(_, guard)| guard).collect());
         true
+    }
+
+    /// Locks more shards, in any order. The thread has [`AnyOrder`], so that no other thread waits
+    /// for a shard while it holds one: a shard that is not free is soon.
+    pub(crate) fn cover(&mut self, wanted: &ShardSet) {
+        let mut held = match &self.guards {
+            Guards::None => ShardSet::empty(),
+            Guards::One(shard, _) => ShardSet::only(*shard),
+            Guards::Many(set, _) => *set,
+        };
+        let missing = wanted.without(&held);
+        if missing.is_empty() {
+            return;
+        }
+        debug_assert!(
+            gate::may_lock_in_any_order(),
+            "shards are locked in any order with the right to only"
+        );
+        let lock = |shard: usize| lock_when_free(&self.keyspace.shards[shard]);
+        if held.is_empty() && missing.len() == 1 {
+            let shard = missing.iter().next().unwrap_or_default();
+            self.guards = Guards::One(shard, lock(shard));
+            return;
+        }
+        let mut guards = match std::mem::replace(&mut self.guards, Guards::None) {
+            Guards::None => Vec::with_capacity(missing.len()),
+            Guards::One(_, guard) => vec![guard],
+            Guards::Many(_, guards) => guards,
+        };
+        for shard in missing.iter() {
+            held.insert(shard);
+            guards.insert(held.rank(shard), lock(shard));
+        }
+        debug_assert_eq!(guards.len(), held.len(), "a shard is locked once");
+        self.guards = Guards::Many(held, guards);
     }
 
     /// Runs `visit` on a shard: on a locked one, or, if no shard is locked, on one locked just for

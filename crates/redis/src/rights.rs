@@ -1,12 +1,12 @@
 //! The right of a lane to lock shards.
 //!
-//! A script holds every shard for as long as it runs, so that a lane that waited for a shard then
-//! would wait as long: it could not accept, reply -BUSY, or obey a signal. Therefore a lane locks
-//! shards only while it has the *right* to. It takes the right with the first thing that comes in
-//! a turn and lets it go at the turn's end; between two commands it looks whether a script wants
-//! it. A lane that runs a script takes the rights of all other lanes first, and locks shards
-//! after that. So a lane that has its right waits for no script, and a lane that cannot get it
-//! leaves what needs shards for later: connections are parked, other work is put off.
+//! A script holds the shards that it has needed for as long as it runs, so that a lane that waited
+//! for one of them would wait as long: it could not accept, reply -BUSY, or obey a signal.
+//! Therefore a lane locks shards only while it has the *right* to. It takes the right with the
+//! first thing that comes in a turn and lets it go at the turn's end; between two commands it looks
+//! whether a script wants it. A lane that runs a script takes the rights of all other lanes first,
+//! and locks shards after that. So a lane that has its right waits for no script, and a lane that
+//! cannot get it leaves what needs shards for later: connections are parked, other work is put off.
 //!
 //! A right is one word on a cache line of its own. Lane and script meet there by atomic
 //! read-modify-writes, so that one of both sees the other.

@@ -1,8 +1,8 @@
 //! Scripts as shared by all lanes: the cached ones, and the running one.
 //!
-//! A script holds every shard, so that only one runs at a time. Before it locks them its lane takes
-//! the [rights](crate::rights) of all other lanes. What comes to those meanwhile is parked for
-//! `busy-reply-threshold` at most: after that every client gets -BUSY.
+//! A script may need every shard, so that only one runs at a time. Before it locks any, its lane
+//! takes the [rights](crate::rights) of all other lanes. What comes to those meanwhile is parked
+//! for `busy-reply-threshold` at most: after that every client gets -BUSY.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;

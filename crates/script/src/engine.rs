@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use mlua::chunk::ChunkMode;
-use mlua::{Function, LightUserData, Lua, MultiValue, Result, Table, Value};
-use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
+use mlua::{Function, LightUserData, Lua, Result, Table, Value};
+use tidewire_resp::{Arguments, Protocol, Writer};
 
-use crate::convert::{Names, to_arguments, to_table};
+use crate::calls::{self, Job};
+use crate::convert::Names;
 use crate::host::{Failure, Host};
 use crate::libraries::{FunctionInfo, LibrarySet};
-use crate::redis::{TO_FILE, TO_REPLICAS, number_of, raise};
 use crate::register::Registration;
 use crate::sandbox::{Sandbox, failure_of};
 use crate::scripts::Script;
 use crate::sha1::Sha1;
-use crate::watch::{self, SHOULD_END, Token};
+use crate::watch;
 
 /// A Lua state with its scripts. It belongs to one thread.
 pub struct Engine {
@@ -38,9 +38,6 @@ pub struct Engine {
     compiled_max: usize,
     /// Numbers of the functions of libraries, by the library's number.
     loaded: HashMap<u64, HashMap<String, i64, RandomState>, RandomState>,
-    /// Kept to reuse its memory.
-    arguments: ArgumentList,
-    reply: Vec<u8>,
 }
 
 /// What an engine's scripts are used for.
@@ -73,11 +70,9 @@ impl Engine {
             runs: 0,
             compiled_max: COMPILED_MAX,
             loaded: HashMap::default(),
-            arguments: ArgumentList::new(),
-            reply: Vec::new(),
         };
         let sandbox = &engine.sandbox;
-        watch::begin(&sandbox.lua, &sandbox.shared, &sandbox.redis)?;
+        watch::begin(&sandbox.lua, &sandbox.shared)?;
         Ok(engine)
     }
 
@@ -113,9 +108,8 @@ impl Engine {
         host: &mut dyn Host,
         reply: &mut Writer<'_>,
     ) -> std::result::Result<(), Failure> {
-        let function = self.function_of(script)?;
-        let ending = self.try_eval(&function, arguments, keys, host);
-        self.finish(&script.name, ending, host, reply)
+        let job = Job::Script(self.number_of(script)?);
+        self.run(&script.name, job, arguments, keys, host, reply)
     }
 
     /// Runs a function of a library. Loads the library first if needed.
@@ -140,12 +134,11 @@ impl Engine {
         }
         let functions = self.loaded.get(&library.number);
         let number = functions.and_then(|functions| functions.get(&info.name));
-        let function = number.map(|number| self.functions.raw_get(*number));
-        let Some(Ok(function)) = function else {
+        let Some(number) = number else {
             return Err(Failure::new("ERR Function not found"));
         };
-        let ending = self.try_call(&function, arguments, keys, host);
-        self.finish(&info.name, ending, host, reply)
+        let job = Job::Function(*number);
+        self.run(&info.name, job, arguments, keys, host, reply)
     }
 
     /// Forgets libraries that were deleted or replaced.
@@ -222,29 +215,12 @@ impl Engine {
         ending
     }
 
-    fn try_call(
-        &mut self,
-        function: &Function,
-        arguments: Arguments<'_>,
-        keys: usize,
-        host: &mut dyn Host,
-    ) -> Ending {
-        let lua = &self.sandbox.lua;
-        let tables = (
-            function,
-            to_table(lua, arguments.iter().take(keys))?,
-            to_table(lua, arguments.tail(keys).iter())?,
-        );
-        let run = self.sandbox.run_function.clone();
-        self.with_host(host, || run.call(tables))
-    }
-
-    fn function_of(&mut self, script: &Arc<Script>) -> std::result::Result<Function, Failure> {
+    /// Returns the number of a script's function, which is compiled if needed.
+    fn number_of(&mut self, script: &Arc<Script>) -> std::result::Result<i64, Failure> {
         if let Some((own, number)) = self.compiled.get(&script.sha1)
             && Arc::ptr_eq(own, script)
         {
-            let function = self.functions.raw_get(*number);
-            return function.map_err(|error| failure_of(&error));
+            return Ok(*number);
         }
         let function = self.compile(script)?;
         if self.compiled.len() >= self.compiled_max {
@@ -257,7 +233,7 @@ impl Engine {
         }
         self.bodies.remove(&*script.body);
         self.bodies.insert(Body(script.clone()), ());
-        Ok(function)
+        Ok(number)
     }
 
     /// Drops the code of forgotten scripts.
@@ -297,63 +273,41 @@ impl Engine {
         })
     }
 
-    fn try_eval(
+    /// Runs a function of a script or library and writes its reply.
+    fn run(
         &mut self,
-        function: &Function,
+        name: &str,
+        job: Job,
         arguments: Arguments<'_>,
         keys: usize,
         host: &mut dyn Host,
-    ) -> Ending {
-        let (lua, globals) = (&self.sandbox.lua, &self.sandbox.globals);
-        globals.raw_set("KEYS", to_table(lua, arguments.iter().take(keys))?)?;
-        globals.raw_set("ARGV", to_table(lua, arguments.tail(keys).iter())?)?;
-        let run = self.sandbox.run.clone();
-        self.with_host(host, || run.call(function))
-    }
-
-    /// Gives scripts access to the host while `run` runs.
-    fn with_host(&mut self, host: &mut dyn Host, run: impl FnOnce() -> Ending) -> Ending {
-        let shared = self.sandbox.shared.clone();
-        shared.protocol.set(Protocol::Resp2);
-        let mut calls = Calls {
-            host,
-            names: &shared.names,
-            arguments: &mut self.arguments,
-            reply: &mut self.reply,
-        };
-        let redis = &self.sandbox.redis;
-        let ending = self.sandbox.lua.scope(|scope| {
-            let call = scope.create_function_mut(|lua, values: MultiValue| {
-                calls.answer(lua, shared.protocol.get(), values)
-            })?;
-            redis.raw_set("call", call)?;
-            run()
-        });
-        if self.sandbox.shared.is_killed.take() {
-            watch::resume(&self.sandbox.lua)?;
-        }
-        ending
-    }
-
-    fn finish(
-        &mut self,
-        name: &str,
-        ending: Ending,
-        host: &mut dyn Host,
         reply: &mut Writer<'_>,
     ) -> std::result::Result<(), Failure> {
+        let shared = self.sandbox.shared.clone();
+        shared.calls.protocol.set(Protocol::Resp2);
+        let (sandbox, functions) = (&self.sandbox, &self.functions);
+        let ending = shared.calls.lend(host, || {
+            calls::run(sandbox, functions, job, arguments, keys, reply)
+        });
+        if shared.is_killed.take() {
+            watch::resume(&self.sandbox.lua).map_err(|error| failure_of(&error))?;
+        }
         self.collect_some(STEPS_PER_RUN);
-        let shared = &self.sandbox.shared;
         let written = match ending {
-            Ok((true, value)) => {
-                let protocol = shared.protocol.get();
-                shared.names.write(&value, protocol, host, reply, 0)
-            }
-            Ok((false, Value::Table(table))) => return Err(located(&shared.names, &table, name)),
-            Ok((false, _)) => {
-                let text = format!("ERR Error running script {name}, execution failure");
-                return Err(Failure::new(text));
-            }
+            Ok(mut ending) => match (ending.pop_front(), ending.pop_front()) {
+                (None, _) => Ok(()),
+                (Some(Value::Boolean(true)), Some(value)) => {
+                    let protocol = shared.calls.protocol.get();
+                    shared.names.write(&value, protocol, host, reply, 0)
+                }
+                (_, Some(Value::Table(table))) => {
+                    return Err(located(&shared.names, &table, name));
+                }
+                _ => {
+                    let text = format!("ERR Error running script {name}, execution failure");
+                    return Err(Failure::new(text));
+                }
+            },
             Err(error) => Err(error),
         };
         written.map_err(|error| {
@@ -383,70 +337,6 @@ impl fmt::Debug for Engine {
             .debug_struct("Engine")
             .field("scripts", &self.compiled.len())
             .finish_non_exhaustive()
-    }
-}
-
-/// The state of `redis.call`.
-struct Calls<'a> {
-    host: &'a mut dyn Host,
-    names: &'a Names,
-    arguments: &'a mut ArgumentList,
-    reply: &'a mut Vec<u8>,
-}
-
-impl Calls<'_> {
-    fn answer(&mut self, lua: &Lua, protocol: Protocol, values: MultiValue) -> Result<Value> {
-        let mut values = values;
-        if let Some(Value::LightUserData(token)) = values.front() {
-            if *token == SHOULD_END.0 {
-                return Ok(Value::Boolean(self.host.is_killed()));
-            } else if *token == MAY_RUN.0 {
-                values.pop_front();
-                return self.may_run(&values);
-            } else if *token == SET_REPLICATION.0 {
-                let flags = values.get(1).and_then(number_of).unwrap_or(0.0) as i64;
-                let to = |flag: i64| flags & flag != 0;
-                self.host.set_replication(to(TO_REPLICAS), to(TO_FILE));
-                return Ok(Value::Nil);
-            }
-        }
-        self.fill(&values)?;
-        drop(values);
-        self.reply.clear();
-        let called = self
-            .host
-            .call(self.arguments.as_arguments(), protocol, self.reply);
-        if let Err(text) = called {
-            return Err(mlua::Error::external(Failure {
-                text: text.into_owned(),
-                is_counted: true,
-            }));
-        }
-        let value = self.names.to_lua(lua, self.reply);
-        if self.reply.capacity() > REPLY_BYTES_KEPT {
-            *self.reply = Vec::new();
-        }
-        value
-    }
-
-    fn may_run(&mut self, values: &MultiValue) -> Result<Value> {
-        self.fill(values)?;
-        let answer = self.host.may_run(self.arguments.as_arguments());
-        answer
-            .map(Value::Boolean)
-            .ok_or_else(|| raise("ERR Invalid command passed to redis.acl_check_cmd()"))
-    }
-
-    fn fill(&mut self, values: &MultiValue) -> Result<()> {
-        if values.is_empty() {
-            let text = "ERR Please specify at least one argument for this redis lib call";
-            return Err(raise(text));
-        }
-        if !to_arguments(values, self.arguments) {
-            let text = "ERR Lua redis lib command arguments must be strings or integers";
-            return Err(raise(text));
-        }
-        Ok(())
     }
 }
 
@@ -508,6 +398,16 @@ impl Hash for Body {
     }
 }
 
+/// A first argument that scripts cannot create.
+#[derive(Clone, Copy)]
+pub(crate) struct Token(pub(crate) LightUserData);
+
+impl mlua::IntoLua for Token {
+    fn into_lua(self, _: &Lua) -> Result<Value> {
+        Ok(Value::LightUserData(self.0))
+    }
+}
+
 /// A first argument of `redis.call` that requests something other than a command.
 pub(crate) const MAY_RUN: Token = Token(LightUserData(std::ptr::without_provenance_mut(2)));
 pub(crate) const SET_REPLICATION: Token = Token(LightUserData(std::ptr::without_provenance_mut(3)));
@@ -521,5 +421,3 @@ const STEPS_PER_RUN: u32 = 32;
 const STEPS_PER_LOAD: u32 = 96;
 /// Minimum of `compiled_max`.
 const COMPILED_MAX: usize = 1_000;
-/// A longer reply buffer is freed after use.
-const REPLY_BYTES_KEPT: usize = 64 << 10;

@@ -21,11 +21,12 @@ pub(crate) fn register(
     purpose: Purpose,
 ) -> Result<()> {
     let redis = lua.create_table()?;
+    redis.raw_set("call", shared.calls.function(lua)?)?;
     register_log(lua, &redis)?;
     register_replies(lua, &redis, shared)?;
     let of_protocol = shared.clone();
     let set_protocol = lua.create_function(move |_, values: MultiValue| {
-        of_protocol.protocol.set(chosen_protocol(&values)?);
+        of_protocol.calls.protocol.set(chosen_protocol(&values)?);
         Ok(())
     })?;
     redis.raw_set("setresp", set_protocol)?;

@@ -294,9 +294,7 @@ for name, library in pairs(native.libraries) do
   seen[name] = protect(library)
 end
 
--- `redis.call` itself is set for each run.
 local redis = native.redis
-redis.call = refuse
 
 local function caught(ok, ...)
   if ok then
@@ -404,10 +402,4 @@ local function run(script)
   return xpcall(script, on_error)
 end
 
-local function run_function(action, keys, arguments)
-  return xpcall(function()
-    return action(keys, arguments)
-  end, on_error)
-end
-
-return globals, seen, redis, run, run_function, set_loading
+return globals, seen, run, set_loading

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use mlua::{Function, Lua, LuaOptions, LuaString, Result, StdLib, Table, Value};
-use tidewire_resp::Protocol;
 
+use crate::calls::Calls;
 use crate::convert::Names;
 use crate::engine::Purpose;
 use crate::host::Failure;
@@ -18,8 +18,8 @@ use crate::register::Registered;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) names: Names,
-    /// The reply format of the running script.
-    pub(crate) protocol: Cell<Protocol>,
+    /// The host of the running script.
+    pub(crate) calls: Rc<Calls>,
     /// Whether the running script must end.
     pub(crate) is_killed: Cell<bool>,
     /// The state of `math.random`, 48 bits.
@@ -39,12 +39,10 @@ pub(crate) struct Sandbox {
     pub(crate) shared: Rc<Shared>,
     /// The actual table of globals, for KEYS and ARGV.
     pub(crate) globals: Table,
-    /// The actual table `redis`, for `call`.
-    pub(crate) redis: Table,
-    /// Runs a script. Returns whether it succeeded, and its value or error.
+    /// Converts an error to what scripts know, with its place.
+    pub(crate) on_error: Function,
+    /// Runs the code of a library. Returns whether it succeeded, and its value or error.
     pub(crate) run: Function,
-    /// Does the same for a function and its two arguments.
-    pub(crate) run_function: Function,
     /// Switches on or off what a library may access while it is loaded.
     pub(crate) set_loading: Function,
 }
@@ -55,7 +53,7 @@ impl Sandbox {
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
         let shared = Rc::new(Shared {
             names: Names::new(&lua)?,
-            protocol: Cell::new(Protocol::Resp2),
+            calls: Calls::new(),
             is_killed: Cell::new(false),
             random: Cell::new(redis::INITIAL_RANDOM),
             registered: Registered::default(),
@@ -78,7 +76,7 @@ impl Sandbox {
             let problem = at_own_place(lua, problem)?;
             locate(lua, table_of_error(lua, &of_error, problem)?, &tables)
         })?;
-        native.raw_set("on_error", on_error)?;
+        native.raw_set("on_error", &on_error)?;
         native.raw_set("protected", protected)?;
         native.raw_set("libraries", library::libraries(&lua)?)?;
         native.raw_set("has_deprecated", has_deprecated)?;
@@ -86,7 +84,7 @@ impl Sandbox {
         let chunk = lua.load(LIBRARY).set_name(LIBRARY_NAME);
         native.raw_set("library", chunk.call::<Table>(strings)?)?;
         let chunk = lua.load(SOURCE).set_name("=redis");
-        let (seen, globals, redis, run, run_function, set_loading) = chunk.call(native)?;
+        let (seen, globals, run, set_loading) = chunk.call(native)?;
         lua.set_globals(seen)?;
         lua.gc_collect()?;
         let names = [
@@ -98,9 +96,8 @@ impl Sandbox {
             lua,
             shared,
             globals,
-            redis,
+            on_error,
             run,
-            run_function,
             set_loading,
         })
     }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use mlua::debug::{Debug, DebugEvent};
-use mlua::{HookTriggers, LightUserData, Lua, Result, Table, Value, VmState};
+use mlua::{HookTriggers, Lua, Result, VmState};
 
 use crate::redis::raise;
 use crate::sandbox::{Shared, may_end};
@@ -17,7 +17,6 @@ use crate::sandbox::{Shared, may_end};
 #[derive(Debug)]
 pub(crate) struct Watch {
     shared: Rc<Shared>,
-    redis: Table,
     /// Number of steps until the next check.
     left: Cell<usize>,
     /// Time of the last check.
@@ -29,10 +28,9 @@ pub(crate) struct Watch {
 }
 
 /// Starts to watch a Lua state.
-pub(crate) fn begin(lua: &Lua, shared: &Rc<Shared>, redis: &Table) -> Result<()> {
+pub(crate) fn begin(lua: &Lua, shared: &Rc<Shared>) -> Result<()> {
     let watch = Rc::new(Watch {
         shared: shared.clone(),
-        redis: redis.clone(),
         left: Cell::new(STEPS),
         looked: Cell::new(Instant::now()),
         hooked: Cell::new(Instant::now()),
@@ -126,12 +124,8 @@ impl Watch {
             shared.is_killed.set(true);
             return Ok(Some(LOAD_TIMEOUT));
         } else if !shared.is_killed.get() {
-            let call: Value = self.redis.raw_get("call")?;
-            let Value::Function(call) = call else {
-                return Ok(None);
-            };
             // Outside of a run, no script can be ended.
-            if !call.call::<bool>(SHOULD_END).unwrap_or(false) {
+            if !shared.calls.is_killed() {
                 return Ok(None);
             }
             shared.is_killed.set(true);
@@ -189,19 +183,6 @@ fn end(place: &Debug<'_>, text: &'static str) -> Result<VmState> {
     match source.is_some_and(|source| may_end(&source)) {
         true => Err(raise(text)),
         false => Ok(VmState::Continue),
-    }
-}
-
-/// The first argument of `redis.call` that asks whether the script must end.
-pub(crate) const SHOULD_END: Token = Token(LightUserData(std::ptr::without_provenance_mut(1)));
-
-/// A first argument that scripts cannot create.
-#[derive(Clone, Copy)]
-pub(crate) struct Token(pub(crate) LightUserData);
-
-impl mlua::IntoLua for Token {
-    fn into_lua(self, _: &Lua) -> Result<Value> {
-        Ok(Value::LightUserData(self.0))
     }
 }
 

@@ -1,6 +1,7 @@
 //! EVAL and its kin, FCALL, SCRIPT and FUNCTION.
 //!
-//! A script runs on its client's lane with every shard locked. When it has run for longer than
+//! A script runs on its client's lane, and no other lane locks a shard meanwhile. The shards that
+//! its commands need stay locked until it ends. When it has run for longer than
 //! `busy-reply-threshold`, the lane's other Redis clients are answered from within, between two of
 //! its instructions; the other lanes see the same state and answer for themselves.
 
@@ -183,9 +184,15 @@ impl State {
         let server = call.server;
         debug_assert!(
             server.scripting.is_running() && server.scripting.rights.has(call.context.lane()),
-            "a script has the turn before it locks all shards"
+            "a script has the turn before it locks shards"
         );
-        let locked = server.keyspace.lock(ShardSet::all());
+        // Few scripts need more than a few shards, which are locked with the commands.
+        let any_order = server.keyspace.any_order();
+        let shards = match any_order {
+            Some(_) => ShardSet::empty(),
+            None => ShardSet::all(),
+        };
+        let locked = server.keyspace.lock(shards);
         // Its client may leave while it runs.
         let outer = call.context.work_for(Some(self.id));
         let locked = self.run_script(server, call, script, locked);
@@ -193,9 +200,10 @@ impl State {
         server
             .keyspace
             .release(locked, call.now_ms(), &mut LiveObserver(server));
+        drop(any_order);
     }
 
-    /// Runs a script on locked shards, which are all there are.
+    /// Runs a script on locked shards: all there are, or those that its commands add.
     pub(super) fn run_script<'h>(
         &mut self,
         server: &'h Server,

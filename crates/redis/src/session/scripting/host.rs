@@ -72,6 +72,11 @@ impl Host for ScriptHost<'_, '_, '_> {
             return Err(text.into());
         }
         if command.has(Flags::PUBLISHES)
+            && let Some(locked) = &mut self.locked
+        {
+            server.keyspace.cover_name(locked, &arguments[1]);
+        }
+        if command.has(Flags::PUBLISHES)
             && let Some(text) = server.publish_refusal(&arguments[1], self.locked.as_ref())
         {
             server.statistics.of(lane, command).rejected();
@@ -200,6 +205,7 @@ impl ScriptHost<'_, '_, '_> {
         let Some(locked) = &mut self.locked else {
             return;
         };
+        server.keyspace.cover(locked, command, arguments);
         let (from_replicas, from_file) = self.withholds;
         let withholds = from_replicas || from_file;
         if withholds {
