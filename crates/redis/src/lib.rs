@@ -48,6 +48,7 @@ mod gate;
 pub use gate::{Refusal, Wait};
 
 mod hot;
+mod hot_keys;
 
 mod identity;
 pub use identity::{Identity, is_loopback};

@@ -1,6 +1,6 @@
 //! Consumer groups of a stream: which consumer has which entries, and since when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::id::StreamId;
 use super::log::EntryLog;
@@ -17,6 +17,8 @@ pub(crate) struct ConsumerGroup {
     /// Number of the stream's entries that were delivered or skipped, if it is known.
     pub(crate) entries_read: Option<u64>,
     pending: Pages<PendingEntry>,
+    /// Pending entries by the time of their last delivery, once a client has asked for old ones.
+    by_time: Option<Box<BTreeSet<(i64, StreamId)>>>,
     /// Consumers by slot; a free slot is reused.
     consumers: Vec<Option<Consumer>>,
     /// The used slots, ordered by consumer name.
@@ -137,6 +139,9 @@ impl ConsumerGroup {
         for &id in consumer.pending.iter() {
             let gone = self.pending.remove(id);
             debug_assert!(gone.is_some(), "each pending entry belongs to the group");
+            if let (Some(by_time), Some(gone)) = (&mut self.by_time, gone) {
+                by_time.remove(&(gone.delivered_ms, id));
+            }
         }
         Some(consumer.pending.len())
     }
@@ -174,6 +179,12 @@ impl ConsumerGroup {
     /// Makes an entry pending, or assigns it to another consumer.
     pub(crate) fn set_pending(&mut self, pending: PendingEntry) {
         let slot = pending.consumer;
+        if let Some(by_time) = &mut self.by_time {
+            if let Some(known) = self.pending.get(pending.id) {
+                by_time.remove(&(known.delivered_ms, known.id));
+            }
+            by_time.insert((pending.delivered_ms, pending.id));
+        }
         match self.pending.get_mut(pending.id) {
             Some(known) => {
                 let before = known.consumer;
@@ -192,9 +203,25 @@ impl ConsumerGroup {
         debug_assert!(is_new, "each pending entry has one consumer");
     }
 
+    /// Iterates over the pending entries from the one that was delivered first. The first call makes
+    /// the order, which is kept from then on.
+    pub(crate) fn oldest_pending(&mut self) -> impl Iterator<Item = &PendingEntry> {
+        let pending = &self.pending;
+        let by_time = self.by_time.get_or_insert_with(|| {
+            let entries = pending.iter().map(|entry| (entry.delivered_ms, entry.id));
+            Box::new(entries.collect())
+        });
+        debug_assert_eq!(by_time.len(), pending.len());
+        by_time.iter().filter_map(|&(_, id)| pending.get(id))
+    }
+
     /// Counts another delivery of a pending entry.
     pub(crate) fn deliver_again(&mut self, id: StreamId, now_ms: i64) {
         if let Some(pending) = self.pending.get_mut(id) {
+            if let Some(by_time) = &mut self.by_time {
+                by_time.remove(&(pending.delivered_ms, id));
+                by_time.insert((now_ms, id));
+            }
             pending.delivered_ms = now_ms;
             pending.deliveries = pending.deliveries.saturating_add(1);
         }
@@ -204,6 +231,9 @@ impl ConsumerGroup {
     pub(crate) fn acknowledge(&mut self, id: StreamId) -> bool {
         match self.pending.remove(id) {
             Some(pending) => {
+                if let Some(by_time) = &mut self.by_time {
+                    by_time.remove(&(pending.delivered_ms, id));
+                }
                 let gone = self.consumer_mut(pending.consumer).pending.remove(id);
                 debug_assert!(gone.is_some(), "each pending entry belongs to a consumer");
                 true
@@ -252,6 +282,10 @@ impl ConsumerGroup {
         size_of::<ConsumerGroup>()
             + self.consumers.capacity() * size_of::<Option<Consumer>>()
             + self.pending.len() * size_of::<PendingEntry>()
+            + self
+                .by_time
+                .as_ref()
+                .map_or(0, |by_time| by_time.len() * TIME_BYTES)
             + of_consumers
     }
 
@@ -260,3 +294,6 @@ impl ConsumerGroup {
             .binary_search_by(|&slot| self.consumer(ConsumerSlot(slot)).name().cmp(name))
     }
 }
+
+/// Approximate bytes of a pending entry's time in a B-tree.
+const TIME_BYTES: usize = 36;

@@ -36,7 +36,7 @@ pub(in crate::commands) fn xgroup_create(call: &mut Call<'_, '_, '_>) -> Result 
             call.view.changed_aside(key, Some(Event::GroupCreate));
         }
         None => {
-            let mut stream = Stream::default();
+            let mut stream = Stream::new(call.view.producer_limits());
             stream.groups.insert(name.into(), group);
             let value = NewValue::Object(Box::new(Object::Stream(stream)));
             let place = call.view.insert(key, value, Expiry::Clear);
