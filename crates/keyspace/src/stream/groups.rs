@@ -1,6 +1,8 @@
 //! Consumer groups of a stream: which consumer has which entries, and since when.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
+
+use foldhash::fast::RandomState;
 
 use super::id::StreamId;
 use super::log::EntryLog;
@@ -18,11 +20,38 @@ pub(crate) struct ConsumerGroup {
     pub(crate) entries_read: Option<u64>,
     pending: Pages<PendingEntry>,
     /// Pending entries by the time of their last delivery, once a client has asked for old ones.
-    by_time: Option<Box<BTreeSet<(i64, StreamId)>>>,
+    by_time: Option<Box<ByTime>>,
     /// Consumers by slot; a free slot is reused.
     consumers: Vec<Option<Consumer>>,
     /// The used slots, ordered by consumer name.
     by_name: Vec<u32>,
+}
+
+/// Pending entries in the order of their last delivery.
+#[derive(Clone, Debug, Default)]
+struct ByTime {
+    /// By the time, ms since the UNIX epoch, and by their turns in the same millisecond.
+    order: BTreeMap<(i64, u64), StreamId>,
+    turns: HashMap<StreamId, u64, RandomState>,
+    /// The turn of the next delivery.
+    next: u64,
+}
+
+impl ByTime {
+    fn insert(&mut self, pending: &PendingEntry) {
+        self.order
+            .insert((pending.delivered_ms, self.next), pending.id);
+        self.turns.insert(pending.id, self.next);
+        self.next += 1;
+        debug_assert_eq!(self.order.len(), self.turns.len());
+    }
+
+    fn remove(&mut self, pending: &PendingEntry) {
+        if let Some(turn) = self.turns.remove(&pending.id) {
+            let gone = self.order.remove(&(pending.delivered_ms, turn));
+            debug_assert_eq!(gone, Some(pending.id), "both have the same entries");
+        }
+    }
 }
 
 /// An entry that was delivered and not acknowledged. It exists once, in the group; its consumer
@@ -140,7 +169,7 @@ impl ConsumerGroup {
             let gone = self.pending.remove(id);
             debug_assert!(gone.is_some(), "each pending entry belongs to the group");
             if let (Some(by_time), Some(gone)) = (&mut self.by_time, gone) {
-                by_time.remove(&(gone.delivered_ms, id));
+                by_time.remove(&gone);
             }
         }
         Some(consumer.pending.len())
@@ -181,9 +210,9 @@ impl ConsumerGroup {
         let slot = pending.consumer;
         if let Some(by_time) = &mut self.by_time {
             if let Some(known) = self.pending.get(pending.id) {
-                by_time.remove(&(known.delivered_ms, known.id));
+                by_time.remove(known);
             }
-            by_time.insert((pending.delivered_ms, pending.id));
+            by_time.insert(&pending);
         }
         match self.pending.get_mut(pending.id) {
             Some(known) => {
@@ -208,22 +237,25 @@ impl ConsumerGroup {
     pub(crate) fn oldest_pending(&mut self) -> impl Iterator<Item = &PendingEntry> {
         let pending = &self.pending;
         let by_time = self.by_time.get_or_insert_with(|| {
-            let entries = pending.iter().map(|entry| (entry.delivered_ms, entry.id));
-            Box::new(entries.collect())
+            let mut by_time = Box::new(ByTime::default());
+            pending.iter().for_each(|entry| by_time.insert(entry));
+            by_time
         });
-        debug_assert_eq!(by_time.len(), pending.len());
-        by_time.iter().filter_map(|&(_, id)| pending.get(id))
+        debug_assert_eq!(by_time.order.len(), pending.len());
+        by_time.order.values().filter_map(|&id| pending.get(id))
     }
 
     /// Counts another delivery of a pending entry.
     pub(crate) fn deliver_again(&mut self, id: StreamId, now_ms: i64) {
         if let Some(pending) = self.pending.get_mut(id) {
             if let Some(by_time) = &mut self.by_time {
-                by_time.remove(&(pending.delivered_ms, id));
-                by_time.insert((now_ms, id));
+                by_time.remove(pending);
             }
             pending.delivered_ms = now_ms;
             pending.deliveries = pending.deliveries.saturating_add(1);
+            if let Some(by_time) = &mut self.by_time {
+                by_time.insert(pending);
+            }
         }
     }
 
@@ -232,7 +264,7 @@ impl ConsumerGroup {
         match self.pending.remove(id) {
             Some(pending) => {
                 if let Some(by_time) = &mut self.by_time {
-                    by_time.remove(&(pending.delivered_ms, id));
+                    by_time.remove(&pending);
                 }
                 let gone = self.consumer_mut(pending.consumer).pending.remove(id);
                 debug_assert!(gone.is_some(), "each pending entry belongs to a consumer");
@@ -285,7 +317,7 @@ impl ConsumerGroup {
             + self
                 .by_time
                 .as_ref()
-                .map_or(0, |by_time| by_time.len() * TIME_BYTES)
+                .map_or(0, |by_time| by_time.order.len() * TIME_BYTES)
             + of_consumers
     }
 
@@ -295,5 +327,5 @@ impl ConsumerGroup {
     }
 }
 
-/// Approximate bytes of a pending entry's time in a B-tree.
-const TIME_BYTES: usize = 36;
+/// Approximate bytes of a pending entry's place among the others, by time.
+const TIME_BYTES: usize = 80;

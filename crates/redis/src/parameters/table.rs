@@ -289,7 +289,7 @@ parameters! {
         "Microseconds to wait after each key of a snapshot, for tests.";
     RDB_SAVE_INCREMENTAL_FSYNC = switch("rdb-save-incremental-fsync", "yes").then(&[Files]),
         "Whether a snapshot is synced while it is written.";
-    RDB_VERSION = choice("rdb-version", &["auto", "10", "11", "12", "80"], "auto").then(&[Files]),
+    RDB_VERSION = choice("rdb-version", &["auto", "10", "11", "12", "13", "80"], "auto").then(&[Files]),
         "Version of files of all keys; `auto` is the oldest that holds what is there.";
     RDBCHECKSUM = switch("rdbchecksum", "yes").fixed().then(&[Files]),
         "Whether snapshots end with a checksum, and whether it is checked.";

@@ -54,7 +54,8 @@ pub(super) const STRINGS: &[Command] = &[
     command("msetnx", -3, "write denyoom", Group::String, "1.0.1", Run::Data(strings::msetnx))
         .keys(&[key_spec(1, -1, 2, "OW insert")]).categories("string").syntax("data(key:k value)+")
         .docs("Sets the values of keys, if none of them exists.", "O(N) in the number of keys."),
-    command("msetex", -4, "write denyoom", Group::String, "8.4.0", Run::Data(comparing::msetex))
+    command("msetex", -4, "write denyoom movablekeys", Group::String, "8.4.0",
+        Run::Data(comparing::msetex))
         .keys(&[KeySpec { step: 2, ..counted_keys(1, 2, "OW update") }]).categories("string")
         .tips("request_policy:multi_shard response_policy:all_succeeded")
         .syntax("numkeys:i data(key:k value)+ [condition(NX | XX)] [expiration(EX=seconds:i | \
