@@ -1,7 +1,8 @@
 //! Streams: packed blocks of entries in the order of their ids, and consumer groups.
 //!
 //! A [`Stream`] has an [`EntryLog`], [`ConsumerGroups`] and [`Producers`]. They are separate, so
-//! that a group can change while entries are read. DUMP and RESTORE use these functions to convert a stream:
+//! that a group can change while entries are read. DUMP and RESTORE use these functions to convert
+//! a stream:
 //!
 //! * Entries: [`EntryLog::range`] from [`StreamId::MIN`] to [`StreamId::MAX`] iterates over all
 //!   entries in order, with ids, fields and values, without deleted ones. [`EntryLog::append`] adds

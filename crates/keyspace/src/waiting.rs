@@ -67,8 +67,8 @@ impl Waiter {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Returns when [`Keyspace::retry`] must be called, ms since the UNIX epoch. It may become later
-    /// while the client waits.
+    /// Returns when [`Keyspace::retry`] must be called, ms since the UNIX epoch. It may become
+    /// later while the client waits.
     pub fn retry_ms(&self) -> Option<i64> {
         Some(self.retry_ms.load(Ordering::Relaxed)).filter(|&retry_ms| retry_ms != i64::MAX)
     }

@@ -1,6 +1,6 @@
 //! The keys that HOTKEYS tracks: which take the most processor time and the most bytes of requests
-//! and replies, from HOTKEYS START to HOTKEYS STOP. Unlike TIDEWIRE.TOP, which always runs, it looks
-//! at every command, or at one in so many as the client wants, and all lanes share one sketch.
+//! and replies, from HOTKEYS START to HOTKEYS STOP. Unlike TIDEWIRE.TOP, which always runs, it
+//! looks at every command, or at one in so many as the client wants; all lanes share one sketch.
 
 use std::collections::HashMap;
 

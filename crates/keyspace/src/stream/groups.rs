@@ -232,8 +232,8 @@ impl ConsumerGroup {
         debug_assert!(is_new, "each pending entry has one consumer");
     }
 
-    /// Iterates over the pending entries from the one that was delivered first. The first call makes
-    /// the order, which is kept from then on.
+    /// Iterates over the pending entries from the one that was delivered first. The first call
+    /// makes the order, which is kept from then on.
     pub(crate) fn oldest_pending(&mut self) -> impl Iterator<Item = &PendingEntry> {
         let pending = &self.pending;
         let by_time = self.by_time.get_or_insert_with(|| {

@@ -81,8 +81,8 @@ impl Producers {
         self.known.is_none() && self.limits == ProducerLimits::default()
     }
 
-    /// Returns the entry that a producer has sent with this id. `now_ms` is ms since the UNIX epoch,
-    /// or 0 if nothing may be forgotten.
+    /// Returns the entry that a producer has sent with this id. `now_ms` is ms since the UNIX
+    /// epoch, or 0 if nothing may be forgotten.
     pub(crate) fn find(&mut self, name: &[u8], id: &[u8], now_ms: i64) -> Option<StreamId> {
         let until_ms = self.limits.forgotten_ms(now_ms);
         let known = self.known.as_mut()?;
