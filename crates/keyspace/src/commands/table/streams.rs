@@ -78,7 +78,7 @@ pub(super) const STREAMS: &[Command] = &[
         .docs("Acknowledges delivered entries.", "O(1) an entry."),
     command("xackdel", -6, "write fast", Group::Stream, "8.2.0",
         Run::Data(|call| streams::delete_with_options(call, true)))
-        .keys(&[key_spec(1, 0, 1, "RW delete")]).categories("stream")
+        .keys(&[key_spec(1, 0, 1, "RW update delete")]).categories("stream")
         .syntax("key:k group [condition(KEEPREF | DELREF | ACKED)] IDS=ids(numids:i id+)")
         .docs("Acknowledges delivered entries and deletes them.",
             "O(1) an entry and group."),
