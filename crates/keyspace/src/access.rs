@@ -1,25 +1,47 @@
 //! The access bits of a key, 24 bits of its entry: the second of its last use. Under an LFU policy
-//! they are the minute of the last use (16 bits) and a logarithmic counter (8 bits).
+//! they are the minute of the last use (16 bits) and a logarithmic counter (8 bits); under an LRM
+//! policy the second of the last change.
 //!
 //! Both wrap: seconds after 194 days, minutes after 45. A use writes only if the bits change, so
 //! that a key that is read all the time is written once per second.
+
+/// What is recorded about the use of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordedUse {
+    /// The time of the last use: LRU, and policies that need nothing.
+    Time,
+    /// How often a key is used: LFU.
+    Frequency,
+    /// The time of the last change: LRM.
+    ChangeTime,
+}
 
 /// Settings of the access bits in one word, so that a command reads them in one load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access(pub(crate) u64);
 
 impl Access {
-    /// Creates the settings. `counts` selects LFU instead of LRU, `log_factor` is `lfu-log-factor`,
-    /// and `decay_minutes` is `lfu-decay-time`.
-    pub(crate) fn new(counts: bool, log_factor: u32, decay_minutes: u32) -> Self {
-        let (log_factor, decay_minutes) = (log_factor.min(NUMBER_MAX), decay_minutes);
-        Access(u64::from(counts) << 63 | u64::from(log_factor) << 32 | u64::from(decay_minutes))
+    /// Creates the settings: what is recorded, and for LFU `lfu-log-factor` and `lfu-decay-time`.
+    pub(crate) fn new(recorded: RecordedUse, log_factor: u32, decay_minutes: u32) -> Self {
+        let kind = match recorded {
+            RecordedUse::Time => 0,
+            RecordedUse::Frequency => COUNTS,
+            RecordedUse::ChangeTime => BY_CHANGE,
+        };
+        let log_factor = log_factor.min(NUMBER_MAX);
+        Access(kind | u64::from(log_factor) << 32 | u64::from(decay_minutes))
+    }
+
+    /// Returns whether a use is recorded otherwise than by its time.
+    #[inline]
+    pub(crate) fn is_special(self) -> bool {
+        self.0 & (COUNTS | BY_CHANGE) != 0
     }
 
     /// Returns whether frequency of use (LFU) is recorded.
     #[inline]
     pub(crate) fn counts(self) -> bool {
-        self.0 >> 63 != 0
+        self.0 & COUNTS != 0
     }
 
     /// Returns the bits of a new key. Under LRU, these are also the bits of a key used now.
@@ -77,10 +99,12 @@ fn minute(now_ms: i64) -> u32 {
     (now_ms as u64 / 60_000) as u32 & 0xFFFF
 }
 
+const COUNTS: u64 = 1 << 63;
+const BY_CHANGE: u64 = 1 << 62;
 /// The counter of a new key: high enough that it is not the first to be evicted.
 const COUNT_INITIAL: u8 = 5;
 const ACCESS_MAX: u32 = (1 << 24) - 1;
-const NUMBER_MAX: u32 = i32::MAX as u32;
+const NUMBER_MAX: u32 = (1 << 30) - 1;
 
 #[cfg(test)]
 mod tests {
@@ -101,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_count_grows_logarithmically_and_decays_by_the_minute() {
-        let access = Access::new(true, 10, 1);
+        let access = Access::new(RecordedUse::Frequency, 10, 1);
         let mut used = access.initial(NOW_MS);
         assert_eq!(access.frequency(used, NOW_MS), 5);
         let mut random = 1u64;
@@ -122,7 +146,7 @@ mod tests {
         assert_eq!(at[3], 255);
         assert_eq!(access.frequency(used, NOW_MS + 10 * 60_000), 245);
         assert_eq!(access.frequency(used, NOW_MS + 300 * 60_000), 0);
-        let never = Access::new(true, 0, 0);
+        let never = Access::new(RecordedUse::Frequency, 0, 0);
         assert_eq!(never.frequency(used, NOW_MS + 300 * 60_000), 255);
         let few = never.with_frequency(7, NOW_MS);
         assert_eq!(

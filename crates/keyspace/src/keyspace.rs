@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 
 use tidewire_resp::{Arguments, Writer};
 
-use crate::access::Access;
+use crate::access::{Access, RecordedUse};
 use crate::command::{Call, Command, Flags, Locks, Propagated, Run};
 use crate::error::CommandError;
 use crate::gate::{AnyOrder, Gate};
@@ -23,7 +23,7 @@ use crate::reclaim::Reclaimer;
 use crate::set::SetLimits;
 use crate::shard::Shard;
 use crate::sorted_set::SortedSetLimits;
-use crate::stream::BlockLimits;
+use crate::stream::{BlockLimits, ProducerLimits};
 use crate::tracked::TrackingTotals;
 use crate::view::View;
 use crate::waiting::{Wait, Waiter};
@@ -168,6 +168,10 @@ pub struct Keyspace {
     hyperloglog_sparse_bytes_max: AtomicUsize,
     stream_node_bytes_max: AtomicUsize,
     stream_node_entries_max: AtomicUsize,
+    /// The setting of [`Keyspace::set_producer_limits`].
+    producer_limits: AtomicU64,
+    /// True once a stream had anything that only the newest form of streams stores.
+    pub(crate) has_producers: AtomicBool,
     pub(crate) string_bytes_max: usize,
     last_census: census::Last,
 }
@@ -248,7 +252,7 @@ impl Keyspace {
             tracking: AtomicU32::new(0),
             tracking_totals: TrackingTotals::default(),
             flushes: AtomicU64::new(0),
-            access: AtomicU64::new(Access::new(false, 10, 1).0),
+            access: AtomicU64::new(Access::new(RecordedUse::Time, 10, 1).0),
             shares_integers: AtomicBool::new(true),
             claims_compression: AtomicBool::new(false),
             random: AtomicU64::new(hash::of(b"random")),
@@ -264,6 +268,8 @@ impl Keyspace {
             hyperloglog_sparse_bytes_max: AtomicUsize::new(options.hyperloglog_sparse_bytes_max),
             stream_node_bytes_max: AtomicUsize::new(options.stream_node_bytes_max),
             stream_node_entries_max: AtomicUsize::new(options.stream_node_entries_max),
+            producer_limits: AtomicU64::new(0),
+            has_producers: AtomicBool::new(false),
             string_bytes_max: options.string_bytes_max.min(STRING_BYTES_MAX),
             last_census: census::Last::default(),
         };
@@ -281,6 +287,11 @@ impl Keyspace {
             options.zset_listpack_value_bytes_max,
         );
         keyspace.set_list_limit(options.list_listpack_size);
+        let ProducerLimits {
+            duration_s,
+            entries_max,
+        } = ProducerLimits::default();
+        keyspace.set_producer_limits(duration_s, entries_max);
         keyspace.live_prefixes.iter().for_each(|prefix| {
             let first = prefix.first().copied();
             mark_first_byte(&mut keyspace.first_bytes, first, LIVE);

@@ -42,6 +42,7 @@ pub mod commands;
 pub use commands::{debug_command, lookup, lookup_full, resolve, resolve_after, resolve_part};
 
 mod keyspace;
+pub use access::RecordedUse;
 pub use keyspace::LIVE_CHANNEL;
 pub use keyspace::{
     Census, ExpiredKeys, KeyHash, Keyspace, LazyFreeing, LoadError, LoadOptions, Loaded, Options,

@@ -158,7 +158,7 @@ impl Keyspace {
             debug_assert!(shard.mark.is_none(), "one snapshot at a time");
             shard.mark = Some(mark);
         }
-        match version.settled(timed_hashes) {
+        match version.settled(timed_hashes, self.has_producers.load(Ordering::Relaxed)) {
             Ok(version) => {
                 snapshot.writer.set_version(version);
                 snapshot.shared.old.lock().writer.set_version(version);

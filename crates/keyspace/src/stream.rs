@@ -1,7 +1,8 @@
 //! Streams: packed blocks of entries in the order of their ids, and consumer groups.
 //!
-//! A [`Stream`] has an [`EntryLog`] and [`ConsumerGroups`]. They are separate, so that a group can
-//! change while entries are read. DUMP and RESTORE use these functions to convert a stream:
+//! A [`Stream`] has an [`EntryLog`], [`ConsumerGroups`] and [`Producers`]. They are separate, so
+//! that a group can change while entries are read. DUMP and RESTORE use these functions to convert
+//! a stream:
 //!
 //! * Entries: [`EntryLog::range`] from [`StreamId::MIN`] to [`StreamId::MAX`] iterates over all
 //!   entries in order, with ids, fields and values, without deleted ones. [`EntryLog::append`] adds
@@ -16,6 +17,8 @@
 //! * Pending entries: [`ConsumerGroup::pending`] iterates over those of the group, and
 //!   [`ConsumerGroup::pending_of`] over those of a consumer, both by id.
 //!   [`ConsumerGroup::set_pending`] adds them in any order.
+//! * Producers: [`Producers::iter`] and [`Producer::iter`], both in order; [`Producer::push`] and
+//!   [`Producers::restore`] add them again.
 
 mod block;
 pub(crate) use block::BlockLimits;
@@ -31,6 +34,9 @@ pub(crate) use log::{Entry, EntryLog, LogState, Trim, TrimTo};
 
 mod pages;
 
+mod producers;
+pub(crate) use producers::{Producer, ProducerLimits, ProducerTotals, Producers};
+
 use crate::entry;
 use crate::value::Object;
 
@@ -39,9 +45,18 @@ use crate::value::Object;
 pub(crate) struct Stream {
     pub(crate) log: EntryLog,
     pub(crate) groups: ConsumerGroups,
+    pub(crate) producers: Producers,
 }
 
 impl Stream {
+    /// Returns an empty stream.
+    pub(crate) fn new(limits: ProducerLimits) -> Self {
+        Stream {
+            producers: Producers::new(limits),
+            ..Stream::default()
+        }
+    }
+
     /// Returns the stream of an entry, if it is one.
     pub(crate) fn of(entry: &entry::Entry) -> Option<&Self> {
         match entry.object()? {
@@ -64,7 +79,6 @@ impl Stream {
     }
 
     /// Returns whether a group still needs this entry: it has not received it yet, or has not
-    /// acknowledged it.
     /// acknowledged it.
     pub(crate) fn is_wanted(&self, id: StreamId) -> bool {
         is_wanted(&self.groups, id)
@@ -94,7 +108,10 @@ impl Stream {
         let of_groups: usize = groups
             .map(|(name, group)| name.len() + group.memory_bytes())
             .sum();
-        size_of::<Stream>() + self.log.memory_bytes(samples) + of_groups
+        size_of::<Stream>()
+            + self.log.memory_bytes(samples)
+            + of_groups
+            + self.producers.memory_bytes()
     }
 }
 

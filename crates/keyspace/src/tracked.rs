@@ -116,6 +116,8 @@ impl TrackingTotals {
 pub(crate) const READS_TRACKED: u32 = 1;
 /// A bit: a client wants to be notified of every change.
 pub(crate) const CHANGES_TOLD: u32 = 2;
+/// A bit: the time of a key's last change is recorded.
+pub(crate) const CHANGES_TIMED: u32 = 4;
 
 #[cfg(test)]
 mod tests {

@@ -18,7 +18,7 @@ use crate::reclaim::Cause;
 use crate::set::Members;
 use crate::shard::{Dictionary, Shard};
 use crate::sorted_set::Scored;
-use crate::stream::Stream;
+use crate::stream::{ProducerLimits, Stream};
 use crate::table::Place;
 use crate::text::Text;
 use crate::tracked::CHANGES_TOLD;
@@ -392,6 +392,7 @@ impl<'c, 'k> View<'c, 'k> {
     pub(crate) fn insert_entry(&mut self, key: Key<'_>, mut entry: Entry) -> Place {
         debug_assert_eq!(entry.key(), key.bytes);
         debug_assert!(entry.timer().is_none(), "the entry has no timer yet");
+        self.note_producers(&entry);
         entry.set_access(self.access.initial(self.clock_ms));
         let place = self.dictionary(key).table.insert(key.hash, entry);
         self.note_new(key);
@@ -405,6 +406,7 @@ impl<'c, 'k> View<'c, 'k> {
     pub(crate) fn replace(&mut self, key: Key<'_>, entry: Entry) -> Place {
         match self.find(key) {
             Some(place) => {
+                self.note_producers(&entry);
                 self.keep_old(key, place);
                 self.dictionary(key).forget_fields(place);
                 let access = self.access.initial(self.clock_ms);
@@ -587,6 +589,22 @@ impl<'c, 'k> View<'c, 'k> {
     fn dictionary(&mut self, key: Key<'_>) -> &mut Dictionary {
         touched::note(key, false);
         &mut self.locked.shard(shard_of(key.hash)).databases[self.database]
+    }
+
+    /// Returns the limits of a new stream's producers.
+    pub(crate) fn producer_limits(&self) -> ProducerLimits {
+        let limits = self.keyspace.producer_limits();
+        if limits != ProducerLimits::default() {
+            self.keyspace.note_producers();
+        }
+        limits
+    }
+
+    /// Notes that a stream came from elsewhere with what is known of its producers.
+    fn note_producers(&self, entry: &Entry) {
+        if Stream::of(entry).is_some_and(|stream| !stream.producers.is_plain()) {
+            self.keyspace.note_producers();
+        }
     }
 
     /// Starts the timer of a hash that came from elsewhere: its old timer belonged to another

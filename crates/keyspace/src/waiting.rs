@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
 
@@ -40,6 +40,9 @@ pub struct Waiter {
     pub deadline_ms: Option<i64>,
     /// The database of its keys.
     pub database: usize,
+    /// When the command is run again although no key has changed, ms since the UNIX epoch;
+    /// `i64::MAX` for never.
+    retry_ms: AtomicI64,
     arguments: ArgumentList,
     protocol: Protocol,
     keys: Vec<Box<[u8]>>,
@@ -59,6 +62,17 @@ impl Waiter {
         self.is_abandoned.store(true, Ordering::Relaxed);
     }
 
+    /// Returns whether it has been served or given up.
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// Returns when [`Keyspace::retry`] must be called, ms since the UNIX epoch. It may become
+    /// later while the client waits.
+    pub fn retry_ms(&self) -> Option<i64> {
+        Some(self.retry_ms.load(Ordering::Relaxed)).filter(|&retry_ms| retry_ms != i64::MAX)
+    }
+
     /// Returns the request to run again.
     pub fn request(&self) -> Arguments<'_> {
         self.arguments.as_arguments()
@@ -72,6 +86,8 @@ pub(crate) struct Wait {
     pub(crate) keys: Vec<usize>,
     /// When the client times out, ms since the UNIX epoch; `None` for never.
     pub(crate) deadline_ms: Option<i64>,
+    /// When the command is run again although no key has changed, ms since the UNIX epoch.
+    pub(crate) retry_ms: Option<i64>,
     /// The type that a key must have for the command to be run again.
     pub(crate) value_type: ValueType,
     /// Whether it is also run again when a key was removed or has another type.
@@ -166,6 +182,17 @@ impl Keyspace {
         let mut locked = self.lock(shards);
         suspended.resume(&mut locked);
         locked
+    }
+
+    /// Runs the command of a waiting client again, because its time has come. If that serves the
+    /// client, [`Observer::served`] delivers the reply.
+    pub fn retry(&self, waiter: &std::sync::Arc<Waiter>, now_ms: i64, observer: &mut dyn Observer) {
+        let mut locked = self.lock(waiter.shards);
+        let is_over = waiter.over.load(Ordering::Relaxed);
+        if !is_over && !waiter.is_abandoned.load(Ordering::Relaxed) {
+            self.serve_waiter(&mut locked, waiter, now_ms, observer);
+        }
+        self.release(locked, now_ms, observer);
     }
 
     /// Removes a waiting client. Returns false if it has been served and its reply is on its way.
@@ -266,7 +293,10 @@ impl Keyspace {
             &mut Writer::new(&mut reply, waiter.protocol),
             observer,
         );
-        if wait.is_none() {
+        if let Some(wait) = wait {
+            let retry_ms = wait.retry_ms.unwrap_or(i64::MAX);
+            waiter.retry_ms.store(retry_ms, Ordering::Relaxed);
+        } else {
             debug_assert!(
                 !waiter.over.load(Ordering::Relaxed),
                 "a client gets one reply"
@@ -318,6 +348,7 @@ impl Waiter {
             command,
             deadline_ms: wait.deadline_ms,
             database,
+            retry_ms: AtomicI64::new(wait.retry_ms.unwrap_or(i64::MAX)),
             arguments,
             protocol,
             keys,

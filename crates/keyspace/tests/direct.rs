@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use common::{NOW_MS, Random, Server};
 use tidewire_keyspace::{
-    Audience, Changer, Event, EventClasses, Mount, Observer, ValueRef, debug_command, resolve,
+    Audience, Changer, Event, EventClasses, Mount, Observer, RecordedUse, ValueRef, debug_command,
+    resolve,
 };
 use tidewire_resp::{ArgumentList, Writer};
 
@@ -94,7 +95,7 @@ impl Pair {
                 }
                 Listener::Tracking => keyspace.set_tracking(true, true),
                 Listener::Propagating => keyspace.propagation().open(Audience::Replicas),
-                Listener::Counting => keyspace.set_access(true, 10, 1),
+                Listener::Counting => keyspace.set_access(RecordedUse::Frequency, 10, 1),
                 Listener::Watching => {
                     for key in KEYS {
                         keyspace.watch(0, key.as_bytes(), NOW_MS, &mut Notifications::default());

@@ -2,7 +2,7 @@
 
 use tidewire_keyspace::{
     Event, EventClasses, Evicted, EvictionOrder, EvictionRules, Evictor, Keyspace, LazyFreeing,
-    NullObserver, Observer, Options, Outcome, ValueRef, resolve,
+    NullObserver, Observer, Options, Outcome, RecordedUse, ValueRef, resolve,
 };
 use tidewire_resp::{ArgumentList, Protocol, Writer};
 
@@ -92,7 +92,7 @@ fn the_least_recently_used_keys_are_evicted_first() {
 #[test]
 fn the_least_frequently_used_keys_are_evicted_first() {
     let store = Store::new();
-    store.keyspace.set_access(true, 10, 1);
+    store.keyspace.set_access(RecordedUse::Frequency, 10, 1);
     for number in 0..500 {
         store.run(&format!("SET seldom:{number} x"));
         store.run(&format!("SET often:{number} x"));
@@ -177,7 +177,7 @@ fn idle_time_and_frequency_are_reported_and_restored() {
     assert_eq!(store.run("TOUCH key"), ":1");
     assert_eq!(store.run("OBJECT IDLETIME key"), ":0");
     assert!(store.run("OBJECT FREQ key").starts_with("-ERR An LFU"));
-    store.keyspace.set_access(true, 10, 1);
+    store.keyspace.set_access(RecordedUse::Frequency, 10, 1);
     store.run("SET other x");
     assert_eq!(store.run("OBJECT FREQ other"), ":5");
 }

@@ -242,3 +242,27 @@ fn a_removal_by_text_names_its_members_if_their_scores_differ() {
     assert_eq!(told.of("ZREMRANGEBYLEX z [b [d"), "ZREM z d b c");
     assert_eq!(told.of("ZREMRANGEBYLEX z [x +"), "");
 }
+
+#[test]
+fn a_replica_neither_compares_nor_makes_an_id() {
+    let mut told = LoggedServer::new();
+    assert_eq!(told.of("SET k 1"), "SET k 1");
+    assert_eq!(told.of("SET k 2 IFEQ 1"), "SET k 2");
+    assert_eq!(told.of("SET k 3 IFEQ 1"), "");
+    assert_eq!(told.of("SET k 3 IFEQ 2 KEEPTTL"), "SET k 3 KEEPTTL");
+    let until = NOW_MS + 5_000;
+    let set = format!("SET k 4 PXAT {until}");
+    assert_eq!(told.of("SET k 4 IFEQ 3 EX 5"), set);
+    assert_eq!(told.of("DELEX k IFEQ 4"), "DEL k");
+    assert_eq!(told.of("DELEX k IFEQ 4"), "");
+    let set = format!("MSETEX 2 a 1 b 2 PXAT {until} NX");
+    assert_eq!(told.of("MSETEX 2 a 1 b 2 EX 5 NX"), set);
+    let entry = format!("XADD s IDMP p i {NOW_MS}-0 a 1");
+    assert_eq!(told.of("XADD s IDMP p i * a 1"), entry);
+    assert_eq!(told.of("XADD s IDMP p i * a 1"), entry, "sent twice");
+    assert_eq!(
+        told.of("XCFGSET s IDMP-MAXSIZE 5"),
+        "XCFGSET s IDMP-MAXSIZE 5"
+    );
+    assert_eq!(told.of("XCFGSET s IDMP-MAXSIZE 5"), "", "as it was");
+}

@@ -8,8 +8,8 @@ mod redis;
 use common::{NOW_MS, Random, Server};
 use redis::Redis;
 use tidewire_keyspace::{
-    FileReader, FileRecord, Keyspace, LoadOptions, NullObserver, SnapshotOptions, Usage,
-    debug_command,
+    FileReader, FileRecord, Keyspace, LoadOptions, NullObserver, RecordedUse, SnapshotOptions,
+    Usage, debug_command,
 };
 use tidewire_resp::{ArgumentList, Protocol, Writer};
 
@@ -260,7 +260,11 @@ fn a_file_contains_the_use_of_keys() {
     ] {
         let (from, to) = (Server::new(), Server::new());
         for server in [&from, &to] {
-            server.keyspace.set_access(counts, 10, 0);
+            let recorded = match counts {
+                true => RecordedUse::Frequency,
+                false => RecordedUse::Time,
+            };
+            server.keyspace.set_access(recorded, 10, 0);
         }
         from.line("SET key value");
         if counts {

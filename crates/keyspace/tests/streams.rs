@@ -321,7 +321,7 @@ fn resp3_has_streams_in_a_map() {
     );
     assert_eq!(run(&server, "XREAD STREAMS s 1"), "_");
     let info = run(&server, "XINFO STREAM s");
-    assert!(info.starts_with("%10 $6 length :1 "), "{info}");
+    assert!(info.starts_with("%16 $6 length :1 "), "{info}");
     assert!(
         info.ends_with("$10 last-entry *2 $3 1-0 *2 $1 a $1 b"),
         "{info}"

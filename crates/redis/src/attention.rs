@@ -40,6 +40,10 @@ impl Obstacles {
     pub(crate) const MEMORY_LIMITED: Self = Self(1 << 9);
     /// Other machines may have newer keys (`crate::quorum`).
     pub(crate) const NOT_CURRENT: Self = Self(1 << 10);
+    /// HOTKEYS tracks keys.
+    pub(crate) const HOT_KEYS: Self = Self(1 << 11);
+    /// Each of these bits asks for every call's time.
+    pub(crate) const EVERY_TIMED: Self = Self(Self::TIMED.0 | Self::HOT_KEYS.0);
     const SERVER: u64 = (1 << SESSION_SHIFT) - 1;
 
     /// The connection is about to end.
@@ -225,6 +229,7 @@ mod tests {
             Obstacles::FOLLOWS,
             Obstacles::MEMORY_LIMITED,
             Obstacles::NOT_CURRENT,
+            Obstacles::HOT_KEYS,
         ];
         let session = [
             Obstacles::CLOSING,
@@ -254,6 +259,6 @@ mod tests {
         let all = server.iter().chain(&session);
         let bits: u32 = all.clone().map(|one| one.0.count_ones()).sum();
         let joined = all.fold(0, |joined, one| joined | one.0);
-        assert_eq!((bits, joined.count_ones()), (19, 19));
+        assert_eq!((bits, joined.count_ones()), (20, 20));
     }
 }

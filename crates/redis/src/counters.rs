@@ -17,6 +17,7 @@ mod stats;
 mod tls;
 
 pub(crate) use look::{HeldMemory, ServerLook};
+pub(crate) use process::cpu_seconds;
 
 use std::sync::Arc;
 
@@ -36,6 +37,7 @@ pub const TABLE: &[Section<Redis>] = &[
     section("Threads", Shown::Default, lanes::THREADS),
     section("Replication", Shown::Default, replication::REPLICATION),
     section("CPU", Shown::Default, process::CPU),
+    section("Hotkeys", Shown::WithAll, commands::HOT_KEYS),
     section("Modules", Shown::Default, &[]),
     section("Commandstats", Shown::WithAll, commands::COMMANDS),
     section("Errorstats", Shown::Default, commands::ERRORS),

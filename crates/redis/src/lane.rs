@@ -22,7 +22,7 @@ use crate::other_sessions::{LaneParts, OtherSessions};
 use crate::parameters::{LATENCY_MONITOR_THRESHOLD, TRACKING_TABLE_MAX_KEYS};
 use crate::parts::Room;
 use crate::server::Server;
-use crate::session::{Pipeline, RespSession, forget_functions};
+use crate::session::{Pipeline, RespSession, forget_functions, next_time_ms};
 use crate::sessions::Sessions;
 use crate::waiting::LaneWaiting;
 
@@ -490,6 +490,10 @@ impl RedisLane {
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
         let server = self.server.clone();
         while let Some((client, _)) = self.waiting.pop_due(now_ms) {
+            if let Some(later_ms) = retry(&server, client, now_ms) {
+                self.waiting.set_deadline(client, later_ms);
+                continue;
+            }
             // If the wait has ended otherwise, the reply is on its way.
             if server.waiting.claim(client, &server.keyspace).is_some()
                 && let Some(session) = self.end_wait(client)
@@ -588,6 +592,27 @@ impl RedisLane {
     }
 }
 
+/// Runs the command of a client again whose wait has such a time, and that time has come. Returns
+/// when to look at the client next, unless that is now: its timeout is over.
+fn retry(server: &Server, client: u64, now_ms: i64) -> Option<i64> {
+    let waiter = server.waiting.waiter(client)?;
+    waiter.retry_ms()?;
+    if waiter
+        .deadline_ms
+        .is_some_and(|deadline_ms| deadline_ms <= now_ms)
+    {
+        return None;
+    }
+    let keyspace = &server.keyspace;
+    if keyspace.is_loading() || server.pause.next_end_ms(now_ms).is_some() {
+        return Some(now_ms + RETRY_WAIT_MS);
+    }
+    keyspace.retry(&waiter, now_ms, &mut LiveObserver(server));
+    // Its reply, if there is one now, comes as mail and ends the wait.
+    let time_ms = next_time_ms(&waiter).unwrap_or(i64::MAX);
+    Some(time_ms.max(now_ms + 1))
+}
+
 /// The earlier of two deadlines, where there are any.
 pub fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
@@ -606,6 +631,8 @@ const _: () = assert!(
     SHARDS.is_multiple_of(SHARDS_A_SWEEP),
     "a sweep ends with the last shard"
 );
+/// How soon to run a waiting command again that cannot run now, ms.
+const RETRY_WAIT_MS: i64 = 50;
 /// How soon to look again whether keys are loaded.
 const FILLING_WAIT_NS: u64 = 10_000_000;
 /// How soon to look again whether another lane's script has ended.

@@ -11,7 +11,7 @@
 #![forbid(unsafe_code)]
 
 /// The Redis release whose behaviour clients may expect.
-pub(crate) const REDIS_VERSION: &str = "8.0.6";
+pub(crate) const REDIS_VERSION: &str = "8.6.3";
 /// The tag of listeners for Redis clients.
 pub const RESP_PORT: u16 = 1;
 
@@ -48,6 +48,7 @@ mod gate;
 pub use gate::{Refusal, Wait};
 
 mod hot;
+mod hot_keys;
 
 mod identity;
 pub use identity::{Identity, is_loopback};

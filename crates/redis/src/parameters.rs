@@ -24,7 +24,8 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use tidewire_fanout::OutputLimit;
 use tidewire_keyspace::{
-    EventClasses, EvictionOrder, EvictionRules, FileVersion, Keyspace, LazyFreeing, Usage, glob,
+    EventClasses, EvictionOrder, EvictionRules, FileVersion, Keyspace, LazyFreeing, RecordedUse,
+    Usage, glob,
 };
 
 use crate::attention::{Attention, Obstacles};
@@ -402,10 +403,16 @@ impl Parameters {
         );
         keyspace.set_hyperloglog_limit(size(HLL_SPARSE_MAX_BYTES));
         keyspace.set_stream_limits(size(STREAM_NODE_MAX_BYTES), size(STREAM_NODE_MAX_ENTRIES));
+        keyspace.set_producer_limits(number(STREAM_IDMP_DURATION), number(STREAM_IDMP_MAXSIZE));
         let order = self.eviction().map(|rules| rules.order);
-        let counts = order == Some(EvictionOrder::LeastFrequentlyUsed);
-        keyspace.set_access(counts, number(LFU_LOG_FACTOR), number(LFU_DECAY_TIME));
-        let notes_use = counts || order == Some(EvictionOrder::LeastRecentlyUsed);
+        let recorded = match order {
+            Some(EvictionOrder::LeastFrequentlyUsed) => RecordedUse::Frequency,
+            Some(EvictionOrder::LeastRecentlyModified) => RecordedUse::ChangeTime,
+            _ => RecordedUse::Time,
+        };
+        keyspace.set_access(recorded, number(LFU_LOG_FACTOR), number(LFU_DECAY_TIME));
+        let notes_use =
+            recorded != RecordedUse::Time || order == Some(EvictionOrder::LeastRecentlyUsed);
         keyspace.set_shares_integers(self.read(MAXMEMORY) == 0 || !notes_use);
         let lazy = LazyFreeing {
             eviction: self.read(LAZYFREE_LAZY_EVICTION),

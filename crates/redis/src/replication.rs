@@ -300,3 +300,6 @@ impl Lanes {
 pub(crate) fn log_of(server: &Server) -> &Log {
     server.keyspace.propagation().log(Audience::Replicas)
 }
+
+/// The capability that a hub announces to its master: it reads the newest files of Redis.
+pub(crate) const NEWEST_FILES: &str = "tidewire-newest-files";

@@ -19,6 +19,7 @@ use crate::clients::Clients;
 use crate::config::RedisConfig;
 use crate::durability::state::Durability;
 use crate::hot::HotNames;
+use crate::hot_keys::HotKeys;
 use crate::mail::RedisMail;
 use crate::memory::Usage;
 use crate::other_clients::OtherClients;
@@ -146,6 +147,8 @@ pub struct Server {
     pub(crate) slowlog: Slowlog,
     /// The names that are used most.
     pub(crate) hot: HotNames,
+    /// The keys that HOTKEYS tracks.
+    pub(crate) hot_keys: HotKeys,
     /// Recent rates per second.
     pub(crate) rates: Rates,
     /// Moments that took long.
@@ -236,6 +239,7 @@ impl Server {
             tracking: Tracking::default(),
             monitors: Monitors::default(),
             hot: HotNames::new(config.lanes),
+            hot_keys: HotKeys::default(),
             rates: Rates::default(),
             slowlog: Slowlog::default(),
             slow_events: SlowEvents::default(),

@@ -3,6 +3,7 @@
 mod acl;
 mod authentication;
 mod blocking;
+pub(crate) use blocking::next_time_ms;
 mod book;
 mod client;
 mod connection;
@@ -13,6 +14,7 @@ mod direct;
 mod functions;
 mod gate;
 mod handlers;
+mod hot_keys;
 mod info;
 mod memory;
 mod migration;
@@ -510,6 +512,10 @@ impl State {
     #[inline]
     fn run(&mut self, call: &mut Call<'_>, command: &'static Command) {
         let stopwatch = Stopwatch::start(call.server, call.context.lane(), command);
+        let written = match stopwatch.is_running() {
+            true => call.context.out_bytes(self.id),
+            false => 0,
+        };
         match command.run {
             Run::Data(_) if command.has(Flags::BLOCKING) => self.run_waiting(call, command),
             Run::Data(_) if self.own.has(Obstacles::NO_TOUCH) || command.has(Flags::FLUSHES) => {
@@ -534,6 +540,8 @@ impl State {
             self.keep_request(call, &stopwatch);
         } else if let Some(ns) = stopwatch.stop(call.server) {
             self.note_time(call.server, command, call.arguments, ns);
+            let replied = call.context.out_bytes(self.id).saturating_sub(written);
+            self.note_hot(call.server, command, call.arguments, ns, replied);
         }
     }
 

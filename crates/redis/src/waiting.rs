@@ -233,6 +233,15 @@ impl LaneWaiting {
         Some((client, *connection))
     }
 
+    /// Sets another time for a client whose time has come.
+    pub(crate) fn set_deadline(&mut self, client: u64, deadline_ms: i64) {
+        if let Some((_, own_ms)) = self.by_client.get_mut(&client) {
+            debug_assert!(own_ms.is_none(), "its last time has come");
+            *own_ms = Some(deadline_ms);
+            self.deadlines.insert((deadline_ms, client));
+        }
+    }
+
     /// Whether some client waits for a time, or for the end of a pause.
     #[inline]
     pub(crate) fn waits_for_time(&self) -> bool {

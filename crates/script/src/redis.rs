@@ -228,5 +228,5 @@ const REPLICATION: [(&str, i32); 5] = [
     ("REPL_REPLICA", TO_REPLICAS as i32),
     ("REPL_ALL", 3),
 ];
-const VERSION: &str = "8.0.6";
-const VERSION_NUMBER: i32 = 0x0008_0006;
+const VERSION: &str = "8.6.3";
+const VERSION_NUMBER: i32 = 0x0008_0603;

@@ -24,12 +24,13 @@
 //! | `Y` | the type of a bit field |
 //! | `M` | a pattern |
 //!
-//! `F,W*30` stands for thirty pairs. A form that begins with `8` needs Redis 8.
+//! `F,W*30` stands for thirty pairs. A form that begins with `8` needs Redis 8, one that begins
+//! with `8.6` needs that.
 
 mod streams;
 mod table;
 
-use streams::STREAMS;
+use streams::{PRODUCED, STREAMS};
 use table::{
     BITS, COUNTS, FIELD_DEADLINES, HASHES, KEYS, LISTS, NAMES, PLACES, SETS, SORTED_SETS, SORTS,
     STRINGS,
@@ -106,6 +107,12 @@ pub(crate) const TABLES: &[Table] = &[
         forms: STREAMS,
     },
     Table {
+        name: "produced",
+        // The ids that a server makes follow those that were given, which are in the far future.
+        alone: true,
+        forms: PRODUCED,
+    },
+    Table {
         name: "sort",
         // Redis's SORT converts a small sorted set to the large encoding, which is visible
         // afterwards.
@@ -179,6 +186,7 @@ pub(crate) const WAITING: &[(&str, &[&str])] = &[
             "XREAD BLOCK 0 STREAMS K $",
             "XREAD COUNT 2 BLOCK 0 STREAMS K K D D",
             "XREADGROUP GROUP Q C BLOCK 0 STREAMS K >",
+            "8.6 XREADGROUP GROUP Q C BLOCK 0 CLAIM 0 STREAMS K >",
             "XREAD BLOCK -1 STREAMS K D",
         ],
     ),

@@ -34,8 +34,8 @@ pub(crate) struct Step {
 /// The forms to generate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// Whether forms that need Redis 8 are included.
-    pub(crate) newest: bool,
+    /// The version of Redis whose forms are included: its first two numbers.
+    pub(crate) version: (u32, u32),
     /// Known commands in lower case; all if empty.
     pub(crate) commands: Rc<BTreeSet<String>>,
 }
@@ -44,18 +44,21 @@ impl Wanted {
     /// Returns a filter that accepts all forms.
     pub(crate) fn newest() -> Self {
         Self {
-            newest: true,
+            version: (u32::MAX, 0),
             ..Self::default()
         }
     }
 
     /// Returns the form without its mark, if it is accepted.
     fn of<'a>(&self, form: &'a str) -> Option<&'a str> {
-        let form = match form.strip_prefix("8 ") {
-            Some(_) if !self.newest => return None,
-            Some(form) => form,
-            None => form,
+        let (needed, form) = match (form.strip_prefix("8 "), form.strip_prefix("8.6 ")) {
+            (Some(form), _) => ((8, 0), form),
+            (_, Some(form)) => ((8, 6), form),
+            (None, None) => ((0, 0), form),
         };
+        if self.version < needed {
+            return None;
+        }
         let name = form.split(' ').next().unwrap_or_default().to_lowercase();
         (self.commands.is_empty() || self.commands.contains(&name)).then_some(form)
     }
@@ -408,10 +411,7 @@ mod tests {
 
     #[test]
     fn no_place_of_a_form_is_left_open() {
-        let wanted = Wanted {
-            newest: true,
-            ..Wanted::default()
-        };
+        let wanted = Wanted::newest();
         let mut generator = Generator::new(1, &wanted);
         for _ in 0..20_000 {
             for words in generator.step().commands {
@@ -426,7 +426,7 @@ mod tests {
     #[test]
     fn commands_that_a_server_lacks_are_left_out() {
         let wanted = Wanted {
-            newest: false,
+            version: (7, 2),
             commands: Rc::new(["hset", "hpexpireat"].map(str::to_owned).into()),
         };
         let mut generator = Generator::new(1, &wanted);

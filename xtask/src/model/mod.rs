@@ -119,16 +119,14 @@ fn compare(shell: &Shell, options: &Options) -> Result<(), Failure> {
             commands.retain(|name| known.contains(name));
         }
     }
-    let major = version
-        .split('.')
-        .next()
-        .and_then(|major| major.parse().ok());
+    let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let wanted = Wanted {
-        newest: major >= Some(8),
+        version,
         commands: Rc::new(commands),
     };
     let mut followers = Vec::new();
-    if options.replicas && wanted.newest {
+    if options.replicas && version >= (8, 0) {
         for of in 1..peers.len() {
             followers.push(Follower::start(&peers, of, &redis, &scratch)?);
         }

@@ -42,6 +42,9 @@ pub(crate) fn normal(words: &[Vec<u8>], mut reply: Reply) -> Reply {
         "XPENDING" => each_part(&mut reply, |entry| hide(entry, &[2])),
         "GET" => forget_old_estimate(&mut reply),
         "XINFO" => hide_times(&mut reply),
+        "XREADGROUP" if words.iter().any(|word| word.eq_ignore_ascii_case(b"CLAIM")) => {
+            settle_claimed(&mut reply);
+        }
         _ => {}
     }
     round_numbers(&mut reply);
@@ -155,6 +158,20 @@ fn hide(reply: &mut Reply, places: &[usize]) {
         if let Some(part) = parts.get_mut(place) {
             *part = Reply::Leaf(Vec::new());
         }
+    }
+}
+
+/// Hides how long claimed entries were idle, which decides about their order too.
+fn settle_claimed(reply: &mut Reply) {
+    let Some(parts) = reply.parts_mut() else {
+        return;
+    };
+    let is_entry = |part: &mut Reply| part.parts_mut().is_some_and(|parts| parts.len() == 4);
+    if !parts.is_empty() && parts.iter_mut().all(is_entry) {
+        parts.iter_mut().for_each(|entry| hide(entry, &[2]));
+        parts.sort();
+    } else {
+        parts.iter_mut().for_each(settle_claimed);
     }
 }
 

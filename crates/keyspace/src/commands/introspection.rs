@@ -189,7 +189,11 @@ pub(super) fn flags_of(command: &Command, spec: &KeySpec, request: Arguments<'_>
     match (spec.flags.ends_with("variable_flags"), command.name) {
         (false, "migrate") => "RW access delete",
         (false, _) => spec.flags,
-        (true, "set") if !has(3, &["get"]) => "OW update",
+        (true, "set") if has(3, &["get"]) => "RW access update",
+        (true, "set") if has(3, COMPARISONS) => "RW update",
+        (true, "set") => "OW update",
+        (true, "delex") if has(2, COMPARISONS) => "RW delete",
+        (true, "delex") => "RM delete",
         (true, "bitfield") if !has(2, &["set", "incrby"]) => "RO access",
         (true, _) => "RW access update",
     }
@@ -213,15 +217,15 @@ fn describe(reply: &mut Writer<'_>, command: &Command) {
         .for_each(|name| reply.simple(&format!("@{name}")));
     let tips = command.tips.split(' ').filter(|tip| !tip.is_empty());
     let tips: Vec<_> = tips.collect();
-    reply.array(tips.len());
+    reply.set(tips.len());
     tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
-    reply.array(command.keys.len());
+    reply.set(command.keys.len());
     command
         .keys
         .iter()
         .for_each(|spec| describe_keys(reply, spec));
     let parts = command.subcommands();
-    reply.array(parts.len());
+    reply.set(parts.len());
     parts.iter().for_each(|part| describe(reply, part));
 }
 
@@ -364,6 +368,9 @@ pub(super) fn categories(command: &Command) -> impl Iterator<Item = &'static str
                 .any(|(category, holds)| category == name && *holds)
     })
 }
+
+/// Options that compare the present value.
+const COMPARISONS: &[&str] = &["ifeq", "ifne", "ifdeq", "ifdne"];
 
 /// All ACL categories, without `@`.
 pub const CATEGORIES: &[&str] = &[

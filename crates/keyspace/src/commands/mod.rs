@@ -4,6 +4,7 @@ mod bits;
 mod blocking_lists;
 #[cfg(test)]
 mod checked_keys;
+mod comparing;
 mod debug;
 mod dump;
 mod expiry;
@@ -29,6 +30,7 @@ pub mod table;
 pub use debug::debug_command;
 pub use finding::{SortPatterns, sort_patterns};
 pub use introspection::CATEGORIES;
+pub(crate) use streams::{DURATION_S_MAX, ENTRIES_MAX};
 pub use table::lookup;
 
 use tidewire_resp::Arguments;

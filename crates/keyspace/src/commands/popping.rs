@@ -112,6 +112,7 @@ pub(super) fn wait(
     call.wait(Wait {
         keys: keys.collect(),
         deadline_ms,
+        retry_ms: None,
         value_type,
         wakes_on_loss: false,
         arguments: None,

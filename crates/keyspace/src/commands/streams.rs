@@ -21,6 +21,10 @@ pub(super) use info::{xinfo_consumers, xinfo_groups, xinfo_help, xinfo_stream};
 mod pending;
 pub(super) use pending::{xack, xpending};
 
+mod producers;
+pub(crate) use producers::{DURATION_S_MAX, ENTRIES_MAX};
+pub(super) use producers::{xcfgset, xidmprecord};
+
 mod range;
 pub(super) use range::{show_range, xlen};
 
@@ -80,7 +84,12 @@ fn reply_id(reply: &mut Writer<'_>, id: StreamId) {
 
 /// Replies an entry: its id, then its fields and values.
 fn reply_entry(reply: &mut Writer<'_>, entry: &Entry<'_>) {
-    reply.array(2);
+    reply_entry_with(reply, entry, 2);
+}
+
+/// Does the same in an array of `parts` elements; the caller replies the others.
+fn reply_entry_with(reply: &mut Writer<'_>, entry: &Entry<'_>, parts: usize) {
+    reply.array(parts);
     reply_id(reply, entry.id());
     let fields = entry.fields();
     reply.array(fields.len() * 2);

@@ -4,6 +4,7 @@ use tidewire_resp::number::parse_integer;
 use tidewire_resp::{Arguments, Writer};
 
 use super::Call;
+use super::comparing::{Comparison, Matching, Presence};
 use super::options::{self, TimeForm, Words, is};
 use crate::decimal::Decimal;
 use crate::encoding::Kind;
@@ -50,13 +51,7 @@ pub(super) fn set(call: &mut Call<'_, '_, '_>) -> Result {
         call.view.read_text(key)?;
         call.view.counts_reads = false;
     }
-    let exists =
-        (options.condition != Condition::Always || options.get) && call.view.find(key).is_some();
-    let store_it = match options.condition {
-        Condition::Always => true,
-        Condition::IfMissing => !exists,
-        Condition::IfPresent => exists,
-    };
+    let store_it = options.holds(call, key)?;
     match (options.get, store_it) {
         (true, _) => reply_text(call, key)?,
         (false, true) => call.reply.ok(),
@@ -379,25 +374,20 @@ pub(super) fn lcs(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Condition {
-    Always,
-    IfMissing,
-    IfPresent,
-}
-
-struct SetOptions {
-    condition: Condition,
+struct SetOptions<'a> {
+    presence: Presence,
+    comparison: Option<Comparison<'a>>,
     get: bool,
     expiry: Expiry,
     /// The TTL was given as PXAT, the form that is propagated.
     is_absolute: bool,
 }
 
-impl SetOptions {
-    fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
+impl<'a> SetOptions<'a> {
+    fn parse(call: &Call<'a, '_, '_>) -> Result<Self> {
         let mut options = SetOptions {
-            condition: Condition::Always,
+            presence: Presence::Any,
+            comparison: None,
             get: false,
             expiry: Expiry::Clear,
             is_absolute: false,
@@ -413,10 +403,15 @@ impl SetOptions {
                 }
                 at += 1;
                 time = Some((form, at));
-            } else if is(option, "nx") && options.condition != Condition::IfPresent {
-                options.condition = Condition::IfMissing;
-            } else if is(option, "xx") && options.condition != Condition::IfMissing {
-                options.condition = Condition::IfPresent;
+            } else if let Some(presence) = options.presence.with(option) {
+                options.presence = presence;
+            } else if let Some(kind) = Matching::parse(option)
+                && at + 1 < call.arguments.len()
+                && options.presence == Presence::Any
+                && options.comparison.is_none_or(|one| one.kind == kind)
+            {
+                at += 1;
+                options.comparison = Some(Comparison::new(kind, call.argument(at)));
             } else if is(option, "keepttl") && time.is_none() {
                 keep = true;
                 options.expiry = Expiry::Keep;
@@ -436,10 +431,30 @@ impl SetOptions {
         }
         Ok(options)
     }
+
+    /// Returns whether its conditions hold.
+    fn holds(&self, call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<bool> {
+        if self.presence == Presence::Any && self.comparison.is_none() {
+            return Ok(true);
+        }
+        let exists = call.view.find(key).is_some();
+        match self.comparison {
+            _ if !self.presence.accepts(exists) => Ok(false),
+            None => Ok(true),
+            Some(comparison) if !exists => Ok(comparison.holds_without_value()),
+            Some(comparison) => {
+                call.view.counts_reads = true;
+                let value = call.view.read_text(key)?;
+                let holds = value.map_or(Ok(true), |value| comparison.holds(value.as_bytes()));
+                call.view.counts_reads = false;
+                holds
+            }
+        }
+    }
 }
 
 /// Returns whether a TTL was already given in another form. In the same form, the last one counts.
-fn is_other(time: Option<(TimeForm, usize)>, form: TimeForm) -> bool {
+pub(super) fn is_other(time: Option<(TimeForm, usize)>, form: TimeForm) -> bool {
     time.is_some_and(|(before, _)| before != form)
 }
 
@@ -477,12 +492,19 @@ pub(super) fn set_with_time(call: &mut Call<'_, '_, '_>, form: options::TimeForm
     Ok(())
 }
 
-/// Propagates a SET with options: with PXAT in place of a relative time, and without GET.
-fn propagate_set(call: &mut Call<'_, '_, '_>, key: Key<'_>, options: &SetOptions) {
+/// Propagates a SET with options: with PXAT in place of a relative time, and without GET and
+/// comparisons.
+fn propagate_set(call: &mut Call<'_, '_, '_>, key: Key<'_>, options: &SetOptions<'_>) {
     if let Expiry::At(deadline_ms) = options.expiry {
-        if !options.is_absolute {
+        if !options.is_absolute || options.comparison.is_some() {
             propagate_set_until(call, key, call.argument(2), deadline_ms);
         }
+    } else if options.comparison.is_some() {
+        // The condition held here, where the value is: a replica does not compare again.
+        let keeps = (options.expiry == Expiry::Keep).then_some(&b"KEEPTTL"[..]);
+        let mut words = vec![&b"SET"[..], key.bytes, call.argument(2)];
+        words.extend(keeps);
+        call.propagate(words);
     } else if options.get {
         let words = call.arguments.iter().enumerate();
         let words: Vec<&[u8]> = words

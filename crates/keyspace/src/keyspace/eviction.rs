@@ -32,6 +32,8 @@ pub struct EvictionRules {
 pub enum EvictionOrder {
     /// The key that was not used for the longest time.
     LeastRecentlyUsed,
+    /// The key that was not changed for the longest time.
+    LeastRecentlyModified,
     /// The key that is used least often.
     LeastFrequentlyUsed,
     /// A random key.
@@ -257,7 +259,9 @@ impl CandidateScores {
 
     fn of(self, entry: &Entry) -> u64 {
         match self.rules.order {
-            EvictionOrder::LeastRecentlyUsed => access::idle_s(entry.access(), self.now_ms).into(),
+            EvictionOrder::LeastRecentlyUsed | EvictionOrder::LeastRecentlyModified => {
+                access::idle_s(entry.access(), self.now_ms).into()
+            }
             EvictionOrder::LeastFrequentlyUsed => {
                 let frequency = self.access.frequency(entry.access(), self.now_ms);
                 u64::from(u8::MAX - frequency)

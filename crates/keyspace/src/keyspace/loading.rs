@@ -60,6 +60,7 @@ impl Keyspace {
             list: self.list_limits(),
             sorted_set: self.sorted_set_limits(),
             block: self.stream_limits(),
+            producers: self.producer_limits(),
         }
     }
 

@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Keyspace, LOADING, LazyFreeing};
-use crate::access::Access;
+use crate::access::{Access, RecordedUse};
 use crate::observer::EventClasses;
 use crate::reclaim::{Cause, Garbage};
+use crate::stream::ProducerLimits;
+use crate::tracked::CHANGES_TIMED;
 
 impl Keyspace {
     /// Sets the limits of packed hashes: the settings `hash-max-listpack-entries` and
@@ -38,12 +40,16 @@ impl Keyspace {
         let _ = set(&self.notifications);
     }
 
-    /// Sets what is recorded about the use of keys: frequency for the policies allkeys-lfu and
-    /// volatile-lfu, with `lfu-log-factor` and `lfu-decay-time`; otherwise the time of the last
-    /// use. Earlier records are reinterpreted.
-    pub fn set_access(&self, counts: bool, log_factor: u32, decay_minutes: u32) {
-        let access = Access::new(counts, log_factor, decay_minutes);
+    /// Sets what is recorded about the use of keys; for frequency with `lfu-log-factor` and
+    /// `lfu-decay-time`. Earlier records are reinterpreted.
+    pub fn set_access(&self, recorded: RecordedUse, log_factor: u32, decay_minutes: u32) {
+        let access = Access::new(recorded, log_factor, decay_minutes);
         self.access.store(access.0, Ordering::Relaxed);
+        // Changes then reach `View::touch`, and no command takes the direct path.
+        match recorded {
+            RecordedUse::ChangeTime => self.tracking.fetch_or(CHANGES_TIMED, Ordering::AcqRel),
+            _ => self.tracking.fetch_and(!CHANGES_TIMED, Ordering::AcqRel),
+        };
     }
 
     /// Sets whether OBJECT REFCOUNT treats small integers as shared. Redis shares them, unless a
@@ -153,6 +159,29 @@ impl Keyspace {
 
     pub(crate) fn hyperloglog_sparse_bytes_max(&self) -> usize {
         self.hyperloglog_sparse_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Sets for how long, and for how many entries, new streams remember what a producer has sent:
+    /// the settings `stream-idmp-duration` (seconds) and `stream-idmp-maxsize`.
+    pub fn set_producer_limits(&self, duration_s: u32, entries_max: u32) {
+        let limits = u64::from(duration_s) << 32 | u64::from(entries_max);
+        self.producer_limits.store(limits, Ordering::Relaxed);
+    }
+
+    /// Notes that a stream has what only the newest form of streams stores.
+    pub(crate) fn note_producers(&self) {
+        if !self.has_producers.load(Ordering::Relaxed) {
+            self.has_producers.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the setting of [`set_producer_limits`](Self::set_producer_limits).
+    pub(crate) fn producer_limits(&self) -> ProducerLimits {
+        let limits = self.producer_limits.load(Ordering::Relaxed);
+        ProducerLimits {
+            duration_s: (limits >> 32) as u32,
+            entries_max: limits as u32,
+        }
     }
 
     /// Sets the limits of a stream's block: the settings `stream-node-max-bytes` and

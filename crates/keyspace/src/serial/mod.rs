@@ -40,7 +40,7 @@ use crate::key::Key;
 use crate::quicklist::ListLimits;
 use crate::set::SetLimits;
 use crate::sorted_set::SortedSetLimits;
-use crate::stream::BlockLimits;
+use crate::stream::{BlockLimits, ProducerLimits};
 use crate::value::ValueRef;
 
 use writer::Output;
@@ -66,6 +66,7 @@ pub(crate) struct ValueLimits {
     pub(crate) list: ListLimits,
     pub(crate) sorted_set: SortedSetLimits,
     pub(crate) block: BlockLimits,
+    pub(crate) producers: ProducerLimits,
 }
 
 /// Serializes a value with its footer.

@@ -33,10 +33,12 @@ pub(super) fn write(out: &mut Output<'_>, value: ValueRef<'_>) -> u16 {
         }
     } else if let Some(scored) = value.sorted_set() {
         write_sorted_set(out, scored);
-    } else if let Some(stream) = value.stream()
-        && !stream::write(out, stream)
-    {
-        return VERSION_REDIS_7_2;
+    } else if let Some(stream) = value.stream() {
+        return match stream::write(out, stream) {
+            form::STREAM_2 => VERSION_REDIS_7_0,
+            form::STREAM_3 => VERSION_REDIS_7_2,
+            _ => VERSION_REDIS_8_6,
+        };
     }
     VERSION_REDIS_7_0
 }
@@ -177,6 +179,7 @@ fn write_sorted_set(out: &mut Output<'_>, scored: Scored<'_>) {
 pub(super) const VERSION_REDIS_7_0: u16 = 10;
 const VERSION_REDIS_7_2: u16 = 11;
 const VERSION_REDIS_7_4: u16 = 12;
+const VERSION_REDIS_8_6: u16 = 13;
 /// A longer list element is a chunk of its own, without a listpack.
 const ALONE_BYTES_MIN: usize = 8 << 10;
 const NO_DEADLINE: i64 = -1;

@@ -17,35 +17,51 @@ use super::listpack::{self, ListpackWriter};
 use super::reader::Reader;
 use super::writer::Output;
 use super::{FileVersion, Result, SerialError, ValueLimits, form, writer};
+use crate::commands::{DURATION_S_MAX, ENTRIES_MAX};
 use crate::elements::Elements;
 use crate::stream::{
-    BlockLimits, ConsumerGroup, Entry, EntryLog, LogState, PendingEntry, Stream, StreamId,
+    BlockLimits, ConsumerGroup, Entry, EntryLog, LogState, PendingEntry, Producer, ProducerLimits,
+    ProducerTotals, Producers, Stream, StreamId,
 };
 use crate::text::Text;
 
-/// Writes a stream after the number of its form. Returns whether Redis 7.0 can read that form.
-pub(super) fn write(out: &mut Output<'_>, stream: &Stream) -> bool {
-    // Before Redis 7.2, a consumer had one time, which is used for both.
-    let mut consumers = stream.groups.values().flat_map(ConsumerGroup::consumers);
-    let is_old = out.version() == FileVersion::Redis7
-        || consumers.all(|(_, consumer)| consumer.active_ms == Some(consumer.seen_ms));
-    out.form(if is_old {
-        form::STREAM_2
-    } else {
-        form::STREAM_3
-    });
+/// Writes a stream after the number of its form. Returns the form.
+pub(super) fn write(out: &mut Output<'_>, stream: &Stream) -> u8 {
+    let form = form_of(out.version(), stream);
+    out.form(form);
     write_log(out, &stream.log);
     writer::number(out, stream.groups.len() as u64);
     for (name, group) in &stream.groups {
         writer::text(out, name);
-        write_group(out, group, is_old);
+        write_group(out, group, form == form::STREAM_2);
     }
-    is_old
+    if form == form::STREAM_4 {
+        write_producers(out, &stream.producers);
+    }
+    form
+}
+
+/// Returns the form that the oldest version of Redis can read. Files of older versions go without
+/// what is known of producers.
+fn form_of(version: FileVersion, stream: &Stream) -> u8 {
+    let stores_producers = matches!(version, FileVersion::Fitting | FileVersion::Redis86);
+    if stores_producers && !stream.producers.is_plain() {
+        return form::STREAM_4;
+    }
+    // Before Redis 7.2, a consumer had one time, which is used for both.
+    let mut consumers = stream.groups.values().flat_map(ConsumerGroup::consumers);
+    let is_old = version == FileVersion::Redis7
+        || consumers.all(|(_, consumer)| consumer.active_ms == Some(consumer.seen_ms));
+    if is_old {
+        form::STREAM_2
+    } else {
+        form::STREAM_3
+    }
 }
 
 /// Decodes a stream of a form.
 pub(super) fn read(form: u8, from: &mut Reader<'_>, limits: ValueLimits) -> Result<Stream> {
-    let mut stream = Stream::default();
+    let mut stream = Stream::new(limits.producers);
     for _ in 0..from.count(LISTPACK_BYTES_MIN)? {
         let id = from.text()?;
         let first_id = id_of_bytes(<[u8; 16]>::try_from(&*id).map_err(|_| SerialError::Format)?);
@@ -77,25 +93,62 @@ pub(super) fn read(form: u8, from: &mut Reader<'_>, limits: ValueLimits) -> Resu
         }
     }
     if form == form::STREAM_4 {
-        pass_producers(from)?;
+        stream.producers = read_producers(from)?;
     }
     Ok(stream)
 }
 
-/// Skips the entries that producers have added. They serve deduplication, which this server does
-/// not have.
-fn pass_producers(from: &mut Reader<'_>) -> Result<()> {
-    // How long they are kept, and how many.
-    read_id(from)?;
-    for _ in 0..from.count(2)? {
-        from.text()?;
-        for _ in 0..from.count(3)? {
-            from.text()?;
-            read_id(from)?;
+fn write_producers(out: &mut Output<'_>, producers: &Producers) {
+    writer::number(out, producers.limits.duration_s.into());
+    writer::number(out, producers.limits.entries_max.into());
+    writer::number(out, producers.len() as u64);
+    for (name, producer) in producers.iter() {
+        writer::text(out, name);
+        let entries = producer.iter();
+        writer::number(out, entries.len() as u64);
+        for (id, entry) in entries {
+            writer::text(out, id);
+            write_id(out, entry);
         }
     }
-    // How many there were, and how many duplicates.
-    read_id(from).map(drop)
+    let totals = producers.totals();
+    writer::number(out, totals.added);
+    writer::number(out, totals.duplicates);
+}
+
+/// Reads the limits of producers, their entries, and the counters.
+fn read_producers(from: &mut Reader<'_>) -> Result<Producers> {
+    let limits = ProducerLimits {
+        duration_s: read_limit(from, DURATION_S_MAX)?,
+        entries_max: read_limit(from, ENTRIES_MAX)?,
+    };
+    let mut producers = Producers::new(limits);
+    for _ in 0..from.count(2)? {
+        let name = from.text()?.into_owned();
+        let mut producer = Producer::default();
+        for _ in 0..from.count(3)? {
+            let id = from.text()?.into_owned();
+            let entry = read_id(from)?;
+            // Redis leaves out an id that it has read before.
+            producer.push(&id, entry);
+        }
+        if !producers.restore(&name, producer) {
+            return Err(SerialError::Format);
+        }
+    }
+    producers.restore_totals(ProducerTotals {
+        added: from.number()?,
+        duplicates: from.number()?,
+    });
+    Ok(producers)
+}
+
+fn read_limit(from: &mut Reader<'_>, most: u32) -> Result<u32> {
+    let limit = u32::try_from(from.number()?).map_err(|_| SerialError::Format)?;
+    match (1..=most).contains(&limit) {
+        true => Ok(limit),
+        false => Err(SerialError::Format),
+    }
 }
 
 fn write_log(out: &mut Output<'_>, log: &EntryLog) {

@@ -1,6 +1,8 @@
 //! Consumer groups of a stream: which consumer has which entries, and since when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+
+use foldhash::fast::RandomState;
 
 use super::id::StreamId;
 use super::log::EntryLog;
@@ -17,10 +19,39 @@ pub(crate) struct ConsumerGroup {
     /// Number of the stream's entries that were delivered or skipped, if it is known.
     pub(crate) entries_read: Option<u64>,
     pending: Pages<PendingEntry>,
+    /// Pending entries by the time of their last delivery, once a client has asked for old ones.
+    by_time: Option<Box<ByTime>>,
     /// Consumers by slot; a free slot is reused.
     consumers: Vec<Option<Consumer>>,
     /// The used slots, ordered by consumer name.
     by_name: Vec<u32>,
+}
+
+/// Pending entries in the order of their last delivery.
+#[derive(Clone, Debug, Default)]
+struct ByTime {
+    /// By the time, ms since the UNIX epoch, and by their turns in the same millisecond.
+    order: BTreeMap<(i64, u64), StreamId>,
+    turns: HashMap<StreamId, u64, RandomState>,
+    /// The turn of the next delivery.
+    next: u64,
+}
+
+impl ByTime {
+    fn insert(&mut self, pending: &PendingEntry) {
+        self.order
+            .insert((pending.delivered_ms, self.next), pending.id);
+        self.turns.insert(pending.id, self.next);
+        self.next += 1;
+        debug_assert_eq!(self.order.len(), self.turns.len());
+    }
+
+    fn remove(&mut self, pending: &PendingEntry) {
+        if let Some(turn) = self.turns.remove(&pending.id) {
+            let gone = self.order.remove(&(pending.delivered_ms, turn));
+            debug_assert_eq!(gone, Some(pending.id), "both have the same entries");
+        }
+    }
 }
 
 /// An entry that was delivered and not acknowledged. It exists once, in the group; its consumer
@@ -137,6 +168,9 @@ impl ConsumerGroup {
         for &id in consumer.pending.iter() {
             let gone = self.pending.remove(id);
             debug_assert!(gone.is_some(), "each pending entry belongs to the group");
+            if let (Some(by_time), Some(gone)) = (&mut self.by_time, gone) {
+                by_time.remove(&gone);
+            }
         }
         Some(consumer.pending.len())
     }
@@ -174,6 +208,12 @@ impl ConsumerGroup {
     /// Makes an entry pending, or assigns it to another consumer.
     pub(crate) fn set_pending(&mut self, pending: PendingEntry) {
         let slot = pending.consumer;
+        if let Some(by_time) = &mut self.by_time {
+            if let Some(known) = self.pending.get(pending.id) {
+                by_time.remove(known);
+            }
+            by_time.insert(&pending);
+        }
         match self.pending.get_mut(pending.id) {
             Some(known) => {
                 let before = known.consumer;
@@ -192,11 +232,30 @@ impl ConsumerGroup {
         debug_assert!(is_new, "each pending entry has one consumer");
     }
 
+    /// Iterates over the pending entries from the one that was delivered first. The first call
+    /// makes the order, which is kept from then on.
+    pub(crate) fn oldest_pending(&mut self) -> impl Iterator<Item = &PendingEntry> {
+        let pending = &self.pending;
+        let by_time = self.by_time.get_or_insert_with(|| {
+            let mut by_time = Box::new(ByTime::default());
+            pending.iter().for_each(|entry| by_time.insert(entry));
+            by_time
+        });
+        debug_assert_eq!(by_time.order.len(), pending.len());
+        by_time.order.values().filter_map(|&id| pending.get(id))
+    }
+
     /// Counts another delivery of a pending entry.
     pub(crate) fn deliver_again(&mut self, id: StreamId, now_ms: i64) {
         if let Some(pending) = self.pending.get_mut(id) {
+            if let Some(by_time) = &mut self.by_time {
+                by_time.remove(pending);
+            }
             pending.delivered_ms = now_ms;
             pending.deliveries = pending.deliveries.saturating_add(1);
+            if let Some(by_time) = &mut self.by_time {
+                by_time.insert(pending);
+            }
         }
     }
 
@@ -204,6 +263,9 @@ impl ConsumerGroup {
     pub(crate) fn acknowledge(&mut self, id: StreamId) -> bool {
         match self.pending.remove(id) {
             Some(pending) => {
+                if let Some(by_time) = &mut self.by_time {
+                    by_time.remove(&pending);
+                }
                 let gone = self.consumer_mut(pending.consumer).pending.remove(id);
                 debug_assert!(gone.is_some(), "each pending entry belongs to a consumer");
                 true
@@ -252,6 +314,10 @@ impl ConsumerGroup {
         size_of::<ConsumerGroup>()
             + self.consumers.capacity() * size_of::<Option<Consumer>>()
             + self.pending.len() * size_of::<PendingEntry>()
+            + self
+                .by_time
+                .as_ref()
+                .map_or(0, |by_time| by_time.order.len() * TIME_BYTES)
             + of_consumers
     }
 
@@ -260,3 +326,6 @@ impl ConsumerGroup {
             .binary_search_by(|&slot| self.consumer(ConsumerSlot(slot)).name().cmp(name))
     }
 }
+
+/// Approximate bytes of a pending entry's place among the others, by time.
+const TIME_BYTES: usize = 80;

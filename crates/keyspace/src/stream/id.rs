@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// An entry's id: a time and a sequence number. Ids only increase in a stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct StreamId {
     /// Milliseconds since the UNIX epoch, or any number that the writer chose.
     pub(crate) time_ms: u64,

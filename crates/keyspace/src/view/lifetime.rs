@@ -197,7 +197,7 @@ impl View<'_, '_> {
     /// Records a use of the key in its entry. The header is in the cache: it was just compared.
     #[inline]
     pub(super) fn note_use(&mut self, key: Key<'_>, place: Place, before: u32) {
-        if self.access.counts() {
+        if self.access.is_special() {
             return self.count_use(key, place);
         }
         let used = self.access.initial(self.clock_ms);
@@ -210,6 +210,10 @@ impl View<'_, '_> {
     /// Counts a use of the key. A command counts once, however often it accesses the key.
     #[cold]
     fn count_use(&mut self, key: Key<'_>, place: Place) {
+        if !self.access.counts() {
+            // Only changes count, in `note_change_time`.
+            return;
+        }
         if self.counted.replace(key.hash) == Some(key.hash) {
             return;
         }
@@ -219,6 +223,15 @@ impl View<'_, '_> {
         let random = hash::mixed(key.hash ^ shard.uses);
         let entry = shard.databases[database].table.entry_mut(place);
         entry.set_access(access.counted(entry.access(), now_ms, random));
+    }
+
+    /// Records the time of a change in the key's entry, if it is there.
+    pub(super) fn note_change_time(&mut self, key: Key<'_>) {
+        let changed = self.access.initial(self.clock_ms);
+        let table = &mut self.dictionary(key).table;
+        if let Some(place) = table.find(key.hash, key.bytes) {
+            table.entry_mut(place).set_access(changed);
+        }
     }
 
     /// Returns the access bits of a key.

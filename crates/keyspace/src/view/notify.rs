@@ -9,7 +9,7 @@ use crate::keyspace::LIVE_CHANNEL;
 use crate::observer::{Changer, Event};
 use crate::shard::Shard;
 use crate::table::Place;
-use crate::tracked::CHANGES_TOLD;
+use crate::tracked::{CHANGES_TIMED, CHANGES_TOLD};
 use crate::value::ValueRef;
 use crate::waiting::Ready;
 
@@ -50,7 +50,7 @@ impl View<'_, '_> {
         let shard = self.locked.shard(shard_of(key.hash));
         shard.changes += u64::from(!std::mem::replace(&mut self.is_counted, true));
         self.is_dirty |= event != Event::HashExpired;
-        let observed = shard.is_observed || self.tracking & CHANGES_TOLD != 0;
+        let observed = shard.is_observed || self.tracking & (CHANGES_TOLD | CHANGES_TIMED) != 0;
         let entry = shard.databases[database].table.entry(place);
         if entry.is_live() && publishes && !event.keeps_value() {
             let value = ValueRef::at(entry, self.now_ms);
@@ -101,6 +101,9 @@ impl View<'_, '_> {
     pub(crate) fn changed_aside(&mut self, key: Key<'_>, event: Option<Event>) {
         let is_new = !std::mem::replace(&mut self.is_counted, true);
         self.is_dirty = true;
+        if self.tracking & CHANGES_TIMED != 0 {
+            self.note_change_time(key);
+        }
         self.locked.shard(shard_of(key.hash)).changes += u64::from(is_new);
         if let Some(event) = event {
             self.notify(key, event);
@@ -137,6 +140,9 @@ impl View<'_, '_> {
     /// Notifies clients that watch the key, wait for it, or have it cached.
     #[cold]
     pub(super) fn touch(&mut self, key: Key<'_>, by: Changer) {
+        if self.tracking & CHANGES_TIMED != 0 {
+            self.note_change_time(key);
+        }
         let database = self.database;
         let shard = self.locked.shard(shard_of(key.hash));
         let totals = &self.keyspace.tracking_totals;

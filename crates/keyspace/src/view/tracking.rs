@@ -9,14 +9,17 @@ use crate::command::{Command, Flags};
 use crate::key::{SHARDS, shard_of};
 use crate::keyspace::Keyspace;
 use crate::observer::{Changer, Observer};
-use crate::tracked::{CHANGES_TOLD, READS_TRACKED, Trackers};
+use crate::tracked::{CHANGES_TIMED, CHANGES_TOLD, READS_TRACKED, Trackers};
 
 impl Keyspace {
     /// Sets whether [`Observer::reader`] is asked for the reading client, and whether
     /// [`Observer::modified`] receives every change of a key.
     pub fn set_tracking(&self, reads: bool, changes: bool) {
         let bits = (u32::from(reads) * READS_TRACKED) | (u32::from(changes) * CHANGES_TOLD);
-        self.tracking.store(bits, Ordering::Release);
+        let keep = |before| Some(before & CHANGES_TIMED | bits);
+        let _ = self
+            .tracking
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, keep);
     }
 
     /// Returns the number of tracked keys.

@@ -34,6 +34,14 @@ pub(super) const COMMANDS: &[Row] = &[
         .help("Commands that SLOWLOG holds."),
 ];
 
+pub(super) const HOT_KEYS: &[Row] = &[Row::lines(|look, out| {
+    if let Some(tracking) = look.hot_keys.look((look.unix_ns / 1_000_000) as i64) {
+        line(out, "hotkeys-tracking-active", u8::from(tracking.is_active));
+        // What it costs is part of no command's time, and is not taken.
+        line(out, "hotkeys-cmd-cpu-time", 0);
+    }
+})];
+
 pub(super) const ERRORS: &[Row] = &[
     Row::lines(|look, out| {
         for (word, count) in look.statistics.errors() {

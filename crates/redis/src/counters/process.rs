@@ -111,7 +111,7 @@ fn listener(look: &ServerLook<'_>) -> String {
 }
 
 /// Seconds of processor time, in user mode and in the kernel.
-fn cpu_seconds() -> [f64; 2] {
+pub(crate) fn cpu_seconds() -> [f64; 2] {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The second field is the program's name in parentheses and may hold blanks.
     let fields = stat.rsplit(')').next().unwrap_or_default();

@@ -7,6 +7,7 @@ pub(super) fn rules_of(policy: &str, samples: usize) -> Option<EvictionRules> {
     let (scope, order) = policy.split_once('-')?;
     let order = match order {
         "lru" => EvictionOrder::LeastRecentlyUsed,
+        "lrm" => EvictionOrder::LeastRecentlyModified,
         "lfu" => EvictionOrder::LeastFrequentlyUsed,
         "random" => EvictionOrder::Random,
         "ttl" => EvictionOrder::SoonestToExpire,

@@ -247,8 +247,8 @@ parameters! {
         .then(&[MemoryLimit]),
         "How long one round of evictions may last: 0 is not at all, 100 without end.";
     MAXMEMORY_POLICY = choice("maxmemory-policy",
-        &["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
-          "allkeys-lru", "allkeys-lfu", "allkeys-random", "noeviction"], "noeviction")
+        &["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "volatile-lrm",
+          "allkeys-lru", "allkeys-lfu", "allkeys-random", "allkeys-lrm", "noeviction"], "noeviction")
         .then(&[MemoryLimit]),
         "Which keys are evicted.";
     MAXMEMORY_SAMPLES = number("maxmemory-samples", 1, 64, "5").then(&[MemoryLimit]),
@@ -289,7 +289,7 @@ parameters! {
         "Microseconds to wait after each key of a snapshot, for tests.";
     RDB_SAVE_INCREMENTAL_FSYNC = switch("rdb-save-incremental-fsync", "yes").then(&[Files]),
         "Whether a snapshot is synced while it is written.";
-    RDB_VERSION = choice("rdb-version", &["auto", "10", "11", "12", "80"], "auto").then(&[Files]),
+    RDB_VERSION = choice("rdb-version", &["auto", "10", "11", "12", "13", "80"], "auto").then(&[Files]),
         "Version of files of all keys; `auto` is the oldest that holds what is there.";
     RDBCHECKSUM = switch("rdbchecksum", "yes").fixed().then(&[Files]),
         "Whether snapshots end with a checksum, and whether it is checked.";
@@ -372,6 +372,10 @@ parameters! {
         "Refused: sockets cannot be marked.";
     STOP_WRITES_ON_BGSAVE_ERROR = switch("stop-writes-on-bgsave-error", "yes"),
         "Whether writes are refused after a snapshot that failed.";
+    STREAM_IDMP_DURATION = number("stream-idmp-duration", 1, 86_400, "100"),
+        "Seconds for which a new stream knows what a producer has sent.";
+    STREAM_IDMP_MAXSIZE = number("stream-idmp-maxsize", 1, 10_000, "100"),
+        "Entries of each producer that a new stream knows.";
     STREAM_NODE_MAX_BYTES = memory("stream-node-max-bytes", 0, LONG_MAX, "4096"),
         "Bytes of a stream's node.";
     STREAM_NODE_MAX_ENTRIES = number("stream-node-max-entries", 0, LONG_MAX, "100"),

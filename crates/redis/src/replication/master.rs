@@ -16,6 +16,7 @@ use tidewire_resp::number::parse_integer;
 use tidewire_resp::write_request;
 use tracing::{info, warn};
 
+use super::NEWEST_FILES;
 use super::applying::StreamApplier;
 use super::fence::Fence;
 use super::log_of;
@@ -341,7 +342,15 @@ impl Link<'_> {
             // A master that does not know it refuses it, and shows the address that it sees.
             let _ = self.ask(socket, &["REPLCONF", "ip-address", &announced])?;
         }
-        let request = ["REPLCONF", "capa", "eof", "capa", "psync2"];
+        let request = [
+            "REPLCONF",
+            "capa",
+            "eof",
+            "capa",
+            "psync2",
+            "capa",
+            NEWEST_FILES,
+        ];
         expect_ok(&self.ask(socket, &request)?)?;
         self.ask(socket, &["REPLCONF", "version", VALKEY_VERSION])?;
         Ok(())

@@ -290,7 +290,7 @@ impl State {
     }
 
     fn wait_for(&mut self, call: &mut Call<'_>, waiter: Arc<Waiter>) {
-        let deadline_ms = waiter.deadline_ms;
+        let deadline_ms = next_time_ms(&waiter);
         self.begin_wait(
             call,
             Block::Keys(waiter),
@@ -544,6 +544,12 @@ impl TimeoutReply {
             TimeoutReply::Ok => reply.ok(),
         }
     }
+}
+
+/// When a client that waits for a key has to be looked at next, ms since the UNIX epoch.
+pub(crate) fn next_time_ms(waiter: &Waiter) -> Option<i64> {
+    let times = [waiter.deadline_ms, waiter.retry_ms()];
+    times.into_iter().flatten().min()
 }
 
 /// When a timeout in ms ends, ms since the UNIX epoch; `None` for 0, which is never.

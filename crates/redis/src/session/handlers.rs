@@ -6,7 +6,7 @@ use tidewire_keyspace::{Command, Flags, Group, ShardSet};
 
 use super::scripting::ScriptCommand;
 use super::{Call, State};
-use super::{acl, client, fixed, functions, parameters, pubsub, scripting, slow};
+use super::{acl, client, fixed, functions, hot_keys, parameters, pubsub, scripting, slow};
 use crate::live::LiveObserver;
 use tidewire_fanout::Kind;
 use tidewire_fanout::Origin;
@@ -112,6 +112,11 @@ const HANDLERS: &[(&str, Handler)] = &[
     ("config|resetstat", |state, call| state.config_reset_stat(call)),
     ("config|rewrite", |state, call| state.config_rewrite(call, false)),
     ("config|set", |state, call| state.config_set(call)),
+    ("hotkeys|get", |state, call| state.hot_keys_get(call)),
+    ("hotkeys|help", |state, call| state.help(call, hot_keys::HELP)),
+    ("hotkeys|reset", |state, call| state.hot_keys_reset(call)),
+    ("hotkeys|start", |state, call| state.hot_keys_start(call)),
+    ("hotkeys|stop", |state, call| state.hot_keys_stop(call)),
     ("info", |state, call| state.info(call)),
     ("shutdown", |state, call| state.shutdown(call)),
     ("debug", |state, call| state.debug(call)),

@@ -29,11 +29,17 @@ impl<'h> Stopwatch<'h> {
     #[inline]
     pub(crate) fn start(server: &'h Server, lane: usize, command: &'static Command) -> Self {
         let slot = server.statistics.of(lane, command);
-        let timed = slot.is_timed() || server.attention.has(Obstacles::TIMED);
+        let timed = slot.is_timed() || server.attention.has(Obstacles::EVERY_TIMED);
         Stopwatch {
             slot,
             started: timed.then(Instant::now),
         }
+    }
+
+    /// Whether the call's time is taken.
+    #[inline]
+    pub(super) fn is_running(&self) -> bool {
+        self.started.is_some()
     }
 
     /// The call was refused by its own command.

@@ -14,8 +14,8 @@ use super::{Call, RespSession, State};
 use crate::attention::Obstacles;
 use crate::lane_waits::{LaneWait, WaitReason};
 use crate::replication::{
-    FailoverOrder, LinkState, Master, Phase, Replica, WantedOfFile, is_sentinel, log_of,
-    parse_offset, parse_port,
+    FailoverOrder, LinkState, Master, NEWEST_FILES, Phase, Replica, WantedOfFile, is_sentinel,
+    log_of, parse_offset, parse_port,
 };
 use crate::server::Server;
 
@@ -262,6 +262,10 @@ impl State {
                 b"capa" => {
                     own.wanted.takes_mark |= value.eq_ignore_ascii_case(b"eof");
                     own.knows_histories |= value.eq_ignore_ascii_case(b"psync2");
+                    // A hub, whose version below is that of a Valkey.
+                    if value.eq_ignore_ascii_case(NEWEST_FILES.as_bytes()) {
+                        own.wanted.version = Some(FileVersion::Fitting);
+                    }
                 }
                 b"ack" => return self.acknowledge(call, value),
                 b"getack" => return,
@@ -273,7 +277,9 @@ impl State {
                         let text = format!("ERR Unrecognized version format: {value}");
                         return self.refuse(call, &text);
                     };
+                    let reads_newest = own.wanted.version == Some(FileVersion::Fitting);
                     own.wanted.version = match major {
+                        _ if reads_newest => Some(FileVersion::Fitting),
                         ..9 => Some(FileVersion::Redis72),
                         9.. => Some(FileVersion::Valkey9),
                     };

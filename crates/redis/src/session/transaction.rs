@@ -373,6 +373,7 @@ impl State {
                     }
                     if let Some(ns) = stopwatch.stop(server) {
                         self.note_time(server, command, queued.arguments, ns);
+                        self.note_hot(server, command, queued.arguments, ns, 0);
                     }
                     self.show(&queued, command);
                     self.follow_own_change(&mut queued, command);
@@ -400,6 +401,7 @@ impl State {
         let stopwatch = Stopwatch::start(call.server, lane, command);
         let database = self.database;
         self.sample_key(call.server, call.context, database, command, call.arguments);
+        let written = call.context.out_bytes(self.id);
         let Some(out) = call.context.out(self.id) else {
             return;
         };
@@ -417,6 +419,8 @@ impl State {
         }
         if let Some(ns) = stopwatch.stop(call.server) {
             self.note_time(call.server, command, call.arguments, ns);
+            let replied = call.context.out_bytes(self.id).saturating_sub(written);
+            self.note_hot(call.server, command, call.arguments, ns, replied);
         }
         self.show(call, command);
     }

@@ -30,6 +30,22 @@ pub(in crate::commands) fn xadd(call: &mut Call<'_, '_, '_>) -> Result {
         call.reply.null();
         return Ok(());
     }
+    let producer_id = options.producer.map(|producer| producer.id(fields));
+    if let Some(place) = found
+        && let (Some(producer), Some(id)) = (options.producer, &producer_id)
+    {
+        let now_ms = call.view.now_ms;
+        let producers = &mut stream_at(call, key, place).producers;
+        if let Some(before) = producers.find(producer.name, id, now_ms) {
+            producers.note_duplicate();
+            reply_id(call.reply, before);
+            call.view.changed_aside(key, None);
+            if call.is_propagated() {
+                call.propagate_with(options.id_at, before.text().as_bytes());
+            }
+            return Ok(());
+        }
+    }
     let now_ms = call.view.clock_ms;
     let last_id = match found {
         Some(place) => stream_at(call, key, place).log.state().last_id,
@@ -42,7 +58,8 @@ pub(in crate::commands) fn xadd(call: &mut Call<'_, '_, '_>) -> Result {
     let place = match found {
         Some(place) => place,
         None => {
-            let empty = NewValue::Object(Box::new(Object::Stream(Stream::default())));
+            let empty = Stream::new(call.view.producer_limits());
+            let empty = NewValue::Object(Box::new(Object::Stream(empty)));
             call.view.insert(key, empty, Expiry::Clear)
         }
     };
@@ -50,6 +67,11 @@ pub(in crate::commands) fn xadd(call: &mut Call<'_, '_, '_>) -> Result {
     let is_added = stream_at(call, key, place).log.append(id, fields, limits);
     debug_assert!(is_added, "the id is greater than the last one");
     reply_id(call.reply, id);
+    if let (Some(producer), Some(own_id)) = (options.producer, &producer_id) {
+        let producers = &mut stream_at(call, key, place).producers;
+        producers.add(producer.name, own_id, id, now_ms);
+        call.view.keyspace.note_producers();
+    }
     call.view.changed(key, place, Event::StreamAdd);
     if let Some(trim) = options.trim {
         let removed = stream_at(call, key, place).trim(trim, options.references);
@@ -178,7 +200,7 @@ impl NewId {
 }
 
 /// Options of XADD and XTRIM, which come before the id.
-struct AddOptions {
+struct AddOptions<'a> {
     trim: Option<Trim>,
     /// Position of the number or id to trim to.
     trim_at: usize,
@@ -187,19 +209,22 @@ struct AddOptions {
     references: References,
     /// NOMKSTREAM.
     only_existing: bool,
+    /// IDMP or IDMPAUTO.
+    producer: Option<ProducerOption<'a>>,
     id: NewId,
     /// Position of the id.
     id_at: usize,
 }
 
-impl AddOptions {
-    fn parse(call: &Call<'_, '_, '_>, adds: bool) -> Result<Self> {
+impl<'a> AddOptions<'a> {
+    fn parse(call: &Call<'a, '_, '_>, adds: bool) -> Result<Self> {
         let mut options = AddOptions {
             trim: None,
             trim_at: 0,
             limit_at: None,
             references: References::Keep,
             only_existing: false,
+            producer: None,
             id: NewId::Any,
             id_at: call.arguments.len(),
         };
@@ -225,8 +250,19 @@ impl AddOptions {
                 references = Some(named);
             } else if adds && is(option, "nomkstream") {
                 options.only_existing = true;
+            } else if adds && let Some((producer, last_at)) = ProducerOption::parse(call, at)? {
+                if options.producer.is_some() {
+                    return Err(BOTH_PRODUCERS);
+                }
+                producer.check()?;
+                options.producer = Some(producer);
+                at = last_at;
             } else if adds {
                 options.id = parse_new_id(option)?;
+                // What a master or a log says has the id that was made.
+                if options.producer.is_some() && !call.view.locked.keeps_due {
+                    return Err(ID_WITH_PRODUCER);
+                }
                 options.id_at = at;
                 break;
             } else {
@@ -320,6 +356,72 @@ impl AddOptions {
     }
 }
 
+/// The option IDMP or IDMPAUTO of XADD.
+#[derive(Clone, Copy)]
+struct ProducerOption<'a> {
+    name: &'a [u8],
+    /// The producer's id of the entry; `None` if it is a digest of its fields and values.
+    id: Option<&'a [u8]>,
+}
+
+impl<'a> ProducerOption<'a> {
+    /// Parses the option at a position; returns it with the position of its last word.
+    fn parse(call: &Call<'a, '_, '_>, at: usize) -> Result<Option<(Self, usize)>> {
+        let values = call.arguments.len() - at - 1;
+        let option = call.argument(at);
+        let (id, last_at) = if values >= 1 && is(option, "idmpauto") {
+            (None, at + 1)
+        } else if values >= 2 && is(option, "idmp") {
+            (Some(call.argument(at + 2)), at + 2)
+        } else {
+            return Ok(None);
+        };
+        let name = call.argument(at + 1);
+        Ok(Some((ProducerOption { name, id }, last_at)))
+    }
+
+    fn check(&self) -> Result {
+        match self {
+            ProducerOption {
+                name: b"",
+                id: None,
+            } => Err(AUTOMATIC_WITHOUT_NAME),
+            ProducerOption { name: b"", .. } => Err(PRODUCER_WITHOUT_NAME),
+            ProducerOption { id: Some(b""), .. } => Err(PRODUCER_WITHOUT_ID),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the producer's id of an entry with these fields.
+    fn id(&self, fields: FieldPairs<'_>) -> Vec<u8> {
+        match self.id {
+            Some(id) => id.to_vec(),
+            None => digest_of_fields(fields).to_vec(),
+        }
+    }
+}
+
+/// Returns a digest of fields and values that does not depend on their order: that of Redis, so
+/// that ids in its files and streams are found again here.
+fn digest_of_fields(fields: FieldPairs<'_>) -> [u8; 16] {
+    let (mut sum_low, mut sum_high) = (0u64, 0u64);
+    let (mut xor_low, mut xor_high) = (0, 0);
+    let mut bytes = Vec::new();
+    for (name, value) in fields {
+        bytes.clear();
+        bytes.extend_from_slice(name);
+        bytes.extend_from_slice(&(name.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(value);
+        let digest = xxhash_rust::xxh3::xxh3_128(&bytes);
+        let (low, high) = (digest as u64, (digest >> 64) as u64);
+        (sum_low, sum_high) = (sum_low.wrapping_add(low), sum_high.wrapping_add(high));
+        (xor_low, xor_high) = (xor_low ^ low, xor_high ^ high);
+    }
+    let low = sum_low ^ xor_high.rotate_left(1);
+    let high = sum_high ^ xor_low.rotate_left(1);
+    (u128::from(high) << 64 | u128::from(low)).to_le_bytes()
+}
+
 /// Parses KEEPREF, DELREF or ACKED.
 pub(super) fn parse_references(option: &[u8]) -> Option<References> {
     match option {
@@ -347,6 +449,17 @@ const EXHAUSTED: CommandError = CommandError::Refused(
 );
 const NOT_GREATER: CommandError = CommandError::Refused(
     "ERR The ID specified in XADD is equal or smaller than the target stream top item",
+);
+const BOTH_PRODUCERS: CommandError =
+    CommandError::Refused("ERR syntax error, IDMP/IDMPAUTO specified multiple times");
+const AUTOMATIC_WITHOUT_NAME: CommandError =
+    CommandError::Refused("ERR syntax error, IDMPAUTO requires a non-empty producer ID");
+const PRODUCER_WITHOUT_NAME: CommandError =
+    CommandError::Refused("ERR syntax error, IDMP requires a non-empty producer ID");
+const PRODUCER_WITHOUT_ID: CommandError =
+    CommandError::Refused("ERR syntax error, IDMP requires a non-empty idempotent ID");
+const ID_WITH_PRODUCER: CommandError = CommandError::Refused(
+    "ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs",
 );
 const TOO_LARGE: CommandError = CommandError::Refused("ERR Elements are too large to be stored");
 const BOTH_TRIMS: CommandError = CommandError::Refused(

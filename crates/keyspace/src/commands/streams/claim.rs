@@ -157,7 +157,7 @@ fn claim<'c>(
     let now_ms = call.view.clock_ms;
     let propagated = GroupChanges::new(call, key.bytes, name);
     let Call { view, reply, .. } = &mut *call;
-    let Some(Stream { log, groups }) = Stream::of_mut(view.entry_mut(key, place)) else {
+    let Some(Stream { log, groups, .. }) = Stream::of_mut(view.entry_mut(key, place)) else {
         return;
     };
     let Some(group) = groups.get_mut(name) else {

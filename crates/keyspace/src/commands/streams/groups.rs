@@ -25,7 +25,11 @@ pub(in crate::commands) fn xgroup_create(call: &mut Call<'_, '_, '_>) -> Result 
         (b"$", None) => StreamId::MIN,
         (id, _) => parse_id(id, 0)?,
     };
-    let group = ConsumerGroup::new(last_id, options.entries_read);
+    let added = match place {
+        Some(place) => stream_at(call, key, place).log.state().added,
+        None => 0,
+    };
+    let group = ConsumerGroup::new(last_id, options.entries_read_of(added));
     match place {
         Some(place) => {
             let groups = &mut stream_at(call, key, place).groups;
@@ -36,7 +40,7 @@ pub(in crate::commands) fn xgroup_create(call: &mut Call<'_, '_, '_>) -> Result 
             call.view.changed_aside(key, Some(Event::GroupCreate));
         }
         None => {
-            let mut stream = Stream::default();
+            let mut stream = Stream::new(call.view.producer_limits());
             stream.groups.insert(name.into(), group);
             let value = NewValue::Object(Box::new(Object::Stream(stream)));
             let place = call.view.insert(key, value, Expiry::Clear);
@@ -54,9 +58,10 @@ pub(in crate::commands) fn xgroup_setid(call: &mut Call<'_, '_, '_>) -> Result {
         b"$" => stream_at(call, key, place).log.state().last_id,
         id => StreamId::parse_bound(id, 0).ok_or(super::INVALID_ID)?,
     };
+    let added = stream_at(call, key, place).log.state().added;
     if let Some(group) = group_at(call, key, place) {
         group.last_id = last_id;
-        group.entries_read = options.entries_read;
+        group.entries_read = options.entries_read_of(added);
     }
     call.view.changed_aside(key, Some(Event::GroupSetId));
     call.reply.ok();
@@ -152,6 +157,11 @@ struct GroupOptions {
 }
 
 impl GroupOptions {
+    /// Returns ENTRIESREAD, at most the number of entries ever added.
+    fn entries_read_of(&self, added: u64) -> Option<u64> {
+        self.entries_read.map(|read| read.min(added))
+    }
+
     fn parse(call: &Call<'_, '_, '_>, creates: bool) -> Result<Self> {
         let mut options = GroupOptions::default();
         let mut words = Words::new(call.arguments, 5);

@@ -7,10 +7,10 @@ use crate::commands::Call;
 use crate::commands::introspection::reply_help;
 use crate::commands::options::is;
 use crate::error::CommandError;
-use crate::stream::{Consumer, ConsumerGroup, ConsumerSlot, Entry, EntryLog, StreamId};
+use crate::stream::{Consumer, ConsumerGroup, ConsumerSlot, Entry, EntryLog, Producers, StreamId};
 
 pub(in crate::commands) fn xinfo_stream(call: &mut Call<'_, '_, '_>) -> Result {
-    let key = call.key(2);
+    let (key, now_ms) = (call.key(2), call.view.clock_ms);
     // Redis looks up the key before it parses the options.
     call.view.read_stream(key)?.ok_or(CommandError::NoSuchKey)?;
     call.view.counts_reads = false;
@@ -18,8 +18,9 @@ pub(in crate::commands) fn xinfo_stream(call: &mut Call<'_, '_, '_>) -> Result {
     let stream = call.view.read_stream(key)?.ok_or(CommandError::NoSuchKey)?;
     let (log, groups) = (&stream.log, &stream.groups);
     let reply = &mut *call.reply;
-    reply.map(if most.is_some() { 9 } else { 10 });
+    reply.map(if most.is_some() { 15 } else { 16 });
     reply_log(reply, log);
+    reply_producers(reply, &stream.producers, now_ms);
     let Some(most) = most else {
         reply.bulk(b"groups");
         reply.integer(groups.len() as i64);
@@ -137,6 +138,23 @@ fn reply_log(reply: &mut Writer<'_>, log: &EntryLog) {
     reply.integer(state.added as i64);
     reply.bulk(b"recorded-first-entry-id");
     reply_id(reply, log.first_id());
+}
+
+/// Replies the six pairs about the producers of a stream.
+fn reply_producers(reply: &mut Writer<'_>, producers: &Producers, now_ms: i64) {
+    let ((count, entries), totals) = (producers.count(now_ms), producers.totals());
+    reply.bulk(b"idmp-duration");
+    reply.integer(producers.limits.duration_s.into());
+    reply.bulk(b"idmp-maxsize");
+    reply.integer(producers.limits.entries_max.into());
+    reply.bulk(b"pids-tracked");
+    reply.integer(count as i64);
+    reply.bulk(b"iids-tracked");
+    reply.integer(entries as i64);
+    reply.bulk(b"iids-added");
+    reply.integer(totals.added as i64);
+    reply.bulk(b"iids-duplicates");
+    reply.integer(totals.duplicates as i64);
 }
 
 /// Replies the three pairs about a group's progress.

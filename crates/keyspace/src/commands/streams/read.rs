@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Arguments, Mark, Protocol, Writer};
 
 use super::propagation::GroupChanges;
-use super::{Result, find, parse_id, reply_entry, reply_id, shown};
+use super::{Result, find, parse_id, reply_entry, reply_entry_with, reply_id, shown};
 use crate::commands::Call;
 use crate::commands::finding;
 use crate::commands::options::{is, timeout_ms_deadline_ms};
@@ -44,7 +45,7 @@ pub(in crate::commands) fn xread(call: &mut Call<'_, '_, '_>) -> Result {
         return Ok(());
     }
     let arguments = with_ids_of_now(call.arguments, request.keys.end, &last_ids);
-    request.wait(call, arguments)
+    request.wait(call, arguments, None)
 }
 
 pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
@@ -63,6 +64,7 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
     }
     let now_ms = call.view.clock_ms;
     let mut reply = StreamsReply::default();
+    let (mut claim_idle_ms, mut oldest_ms) = (request.claim_idle_ms, None);
     call.propagate_no_request();
     for (at, read) in request.keys.clone().zip(reads) {
         let key = call.key(at);
@@ -73,7 +75,7 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
         let Call {
             view, reply: to, ..
         } = &mut *call;
-        let Some(Stream { log, groups }) = Stream::of_mut(view.entry_mut(key, place)) else {
+        let Some(Stream { log, groups, .. }) = Stream::of_mut(view.entry_mut(key, place)) else {
             continue;
         };
         let Some(group) = groups.get_mut(group_name) else {
@@ -84,19 +86,26 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
         if is_new && request.acknowledges {
             propagated.consumer(consumer_name);
         }
+        if let GroupRead::After(_) = read {
+            // Redis ignores CLAIM for the streams that follow, too.
+            claim_idle_ms = None;
+        }
         let mut delivery = Delivery {
             log,
             group,
             slot,
             now_ms,
+            claim_idle_ms,
             propagated: &mut propagated,
         };
         let mut delivered = 0;
         match read {
-            GroupRead::New if !delivery.has_new() => {}
             GroupRead::New => {
-                reply.begin(to, key.bytes);
-                delivered = delivery.deliver(to, request.count, request.acknowledges);
+                let claimed = delivery.claimable(request.count, &mut oldest_ms);
+                if !claimed.is_empty() || delivery.has_new() {
+                    reply.begin(to, key.bytes);
+                    delivered = delivery.deliver(to, &claimed, request.count, request.acknowledges);
+                }
             }
             GroupRead::After(id) => {
                 reply.begin(to, key.bytes);
@@ -114,7 +123,12 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
     if reply.finish(call.reply) {
         return Ok(());
     }
-    request.wait(call, None)
+    // Entries that are not acknowledged until then can be claimed.
+    let retry_ms = claim_idle_ms.map(|idle_ms| {
+        let oldest_ms = oldest_ms.unwrap_or(now_ms);
+        oldest_ms.saturating_add(idle_ms).max(now_ms + 1)
+    });
+    request.wait(call, None, retry_ms)
 }
 
 /// The arguments of both commands.
@@ -129,6 +143,8 @@ struct ReadRequest<'a> {
     group: Option<(&'a [u8], &'a [u8])>,
     /// NOACK: delivered entries count as acknowledged.
     acknowledges: bool,
+    /// CLAIM: entries that were delivered this long ago, or longer, are delivered again.
+    claim_idle_ms: Option<i64>,
 }
 
 impl<'a> ReadRequest<'a> {
@@ -139,6 +155,7 @@ impl<'a> ReadRequest<'a> {
             block: None,
             group: None,
             acknowledges: false,
+            claim_idle_ms: None,
         };
         let mut at = 1;
         while request.keys.is_empty() {
@@ -146,7 +163,17 @@ impl<'a> ReadRequest<'a> {
                 return Err(CommandError::Syntax);
             };
             let values = call.arguments.len() - at - 1;
-            if values > 0 && is(option, "block") {
+            if values > 0 && is(option, "claim") {
+                if !of_group {
+                    return Err(CLAIM_OF_XREAD);
+                }
+                at += 1;
+                let idle_ms = parse_integer(call.argument(at)).ok_or(IDLE_NOT_INTEGER)?;
+                if idle_ms < 0 {
+                    return Err(IDLE_NEGATIVE);
+                }
+                request.claim_idle_ms = Some(idle_ms);
+            } else if values > 0 && is(option, "block") {
                 at += 1;
                 request.block = Some(timeout_ms_deadline_ms(call, at)?);
             } else if values > 0 && is(option, "count") {
@@ -184,8 +211,13 @@ impl<'a> ReadRequest<'a> {
 
     /// Waits for entries, if the request asks for it and the client can wait. Otherwise replies
     /// that there are none. `arguments` is what runs after the wait, if it differs from the
-    /// request.
-    fn wait(self, call: &mut Call<'_, '_, '_>, arguments: Option<ArgumentList>) -> Result {
+    /// request; `retry_ms` is when it runs without a change.
+    fn wait(
+        self,
+        call: &mut Call<'_, '_, '_>,
+        arguments: Option<ArgumentList>,
+        retry_ms: Option<i64>,
+    ) -> Result {
         let Some(deadline_ms) = self.block.filter(|_| call.may_wait()) else {
             call.reply.null_array();
             return Ok(());
@@ -193,6 +225,7 @@ impl<'a> ReadRequest<'a> {
         call.wait(Wait {
             keys: self.keys.collect(),
             deadline_ms,
+            retry_ms,
             value_type: ValueType::Stream,
             wakes_on_loss: self.group.is_some(),
             arguments,
@@ -269,6 +302,7 @@ struct Delivery<'a, 'b> {
     group: &'a mut ConsumerGroup,
     slot: ConsumerSlot,
     now_ms: i64,
+    claim_idle_ms: Option<i64>,
     propagated: &'a mut GroupChanges<'b>,
 }
 
@@ -278,14 +312,86 @@ impl Delivery<'_, '_> {
         newest_id.is_some_and(|newest| newest > self.group.last_id)
     }
 
-    /// Replies entries that the group has not received yet. Returns how many.
-    fn deliver(&mut self, reply: &mut Writer<'_>, most: usize, acknowledged: bool) -> usize {
+    /// Returns the pending entries that CLAIM asks for, at most `most`, the oldest first. Sets
+    /// `oldest_ms` to the time of the delivery after which others can be claimed.
+    fn claimable(&mut self, most: usize, oldest_ms: &mut Option<i64>) -> Vec<PendingEntry> {
+        let Some(idle_ms) = self.claim_idle_ms else {
+            return Vec::new();
+        };
+        let (log, now_ms) = (self.log, self.now_ms);
+        // An entry that the stream no longer has stays pending, and is passed over.
+        let mut pending = self
+            .group
+            .oldest_pending()
+            .filter(|pending| log.get(pending.id).is_some());
+        let mut claimed = Vec::new();
+        for entry in &mut pending {
+            if now_ms.saturating_sub(entry.delivered_ms).max(0) < idle_ms {
+                *oldest_ms = Some(oldest_ms.map_or(entry.delivered_ms, |oldest_ms| {
+                    oldest_ms.min(entry.delivered_ms)
+                }));
+                break;
+            }
+            claimed.push(*entry);
+            if claimed.len() == most {
+                break;
+            }
+        }
+        claimed
+    }
+
+    /// Delivers a pending entry to this consumer.
+    fn claim(&mut self, reply: &mut Writer<'_>, pending: &PendingEntry) {
+        let Some(entry) = self.log.get(pending.id) else {
+            return;
+        };
+        reply_entry_with(reply, &entry, 4);
+        reply.integer(self.now_ms.saturating_sub(pending.delivered_ms).max(0));
+        reply.integer(pending.deliveries as i64);
+        let pending = PendingEntry {
+            delivered_ms: self.now_ms,
+            deliveries: pending.deliveries.saturating_add(1),
+            consumer: self.slot,
+            ..*pending
+        };
+        self.group.set_pending(pending);
+        self.group.consumer_mut(self.slot).active_ms = Some(self.now_ms);
+        self.propagated.pending(self.group, &pending);
+    }
+
+    /// Replies pending entries that are claimed, and entries that the group has not received yet,
+    /// together at most `most`. Returns how many.
+    fn deliver(
+        &mut self,
+        reply: &mut Writer<'_>,
+        claimed: &[PendingEntry],
+        most: usize,
+        acknowledged: bool,
+    ) -> usize {
         let mark = reply.array_later();
+        claimed
+            .iter()
+            .for_each(|pending| self.claim(reply, pending));
+        let more = self.deliver_new(reply, most - claimed.len(), acknowledged);
+        let count = claimed.len() + more;
+        reply.finish(mark, count);
+        count
+    }
+
+    /// Replies entries that the group has not received yet. Returns how many.
+    fn deliver_new(&mut self, reply: &mut Writer<'_>, most: usize, acknowledged: bool) -> usize {
         let mut count = 0;
         let start = self.group.last_id.next().unwrap_or(StreamId::MAX);
         for entry in self.log.range(start, StreamId::MAX).take(most) {
             self.group.advance(entry.id(), self.log);
-            reply_entry(reply, &entry);
+            match self.claim_idle_ms {
+                None => reply_entry(reply, &entry),
+                Some(_) => {
+                    reply_entry_with(reply, &entry, 4);
+                    reply.integer(0);
+                    reply.integer(0);
+                }
+            }
             if !acknowledged {
                 let pending = PendingEntry {
                     id: entry.id(),
@@ -298,13 +404,12 @@ impl Delivery<'_, '_> {
             }
             count += 1;
         }
-        if !acknowledged {
+        if !acknowledged && count > 0 {
             self.group.consumer_mut(self.slot).active_ms = Some(self.now_ms);
         }
         if count > 0 {
             self.propagated.last_id(self.group);
         }
-        reply.finish(mark, count);
         count
     }
 
@@ -393,6 +498,13 @@ const GROUP_OF_XREAD: CommandError = CommandError::Refused(
 const NOACK_OF_XREAD: CommandError = CommandError::Refused(
     "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
 );
+const CLAIM_OF_XREAD: CommandError = CommandError::Refused(
+    "ERR The CLAIM option is only supported by XREADGROUP. You called XREAD instead.",
+);
+const IDLE_NOT_INTEGER: CommandError =
+    CommandError::Refused("ERR min-idle-time is not an integer or out of range");
+const IDLE_NEGATIVE: CommandError =
+    CommandError::Refused("ERR min-idle-time must be a positive integer");
 const NEW_OF_XREAD: CommandError = CommandError::Refused(
     "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> \
      <consumer> option.",

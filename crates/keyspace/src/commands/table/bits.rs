@@ -22,7 +22,8 @@ pub(super) const BITS: &[Command] = &[
         .docs("Finds the first set or clear bit.", "O(N)"),
     command("bitop", -4, "write denyoom", Group::Bitmap, "2.6.0", Run::Data(bits::bitop))
         .keys(&[key_spec(2, 0, 1, "OW update"), key_spec(3, -1, 1, "RO access")])
-        .categories("bitmap").syntax("operation(AND | OR | XOR | NOT) destkey:k key:k1+")
+        .categories("bitmap").syntax("operation(AND | OR | XOR | NOT | DIFF | \
+            DIFF1 | ANDOR | ONE) destkey:k key:k1+")
         .docs("Combines strings bit by bit and stores the result.", "O(N)"),
     command("bitfield", -2, "write denyoom", Group::Bitmap, "3.2.0", Run::Data(bits::bitfield))
         .keys(&[key_spec(1, 0, 1, "RW access update variable_flags")]).categories("bitmap")

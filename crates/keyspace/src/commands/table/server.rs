@@ -189,6 +189,23 @@ pub(super) const SERVER: &[Command] = &[
         .docs("Clears the slow log.", "O(1)"),
     command("monitor", 1, "admin noscript loading stale", Group::Server, "1.0.0", Run::Session)
         .docs("Streams every executed command.", "O(1)"),
+    command("hotkeys", -2, "", Group::Server, "8.6.0", Run::Container)
+        .docs("Commands on the keys that are used most.", "Depends on subcommand."),
+    command("hotkeys|get", 2, "admin noscript", Group::Server, "8.6.0", Run::Session)
+        .tips("nondeterministic_output request_policy:special response_policy:special")
+        .docs("Lists the keys with the most processor time and bytes.",
+            "O(K) in the number of keys returned."),
+    command("hotkeys|help", 2, "loading stale", Group::Server, "8.6.1", Run::Session)
+        .docs("Lists the subcommands.", "O(1)"),
+    command("hotkeys|reset", 2, "admin noscript", Group::Server, "8.6.0", Run::Session)
+        .tips("request_policy:special").docs("Forgets the tracked keys.", "O(1)"),
+    command("hotkeys|start", -2, "admin noscript", Group::Server, "8.6.0", Run::Session)
+        .tips("request_policy:special")
+        .syntax("METRICS=metrics(count:i [CPU] [NET]) [COUNT=k:i] [DURATION=seconds:i] \
+            [SAMPLE=ratio:i] [SLOTS=slots(count:i slot:i+)]")
+        .docs("Starts to track keys.", "O(1)"),
+    command("hotkeys|stop", 2, "admin noscript", Group::Server, "8.6.0", Run::Session)
+        .tips("request_policy:special").docs("Stops tracking keys.", "O(1)"),
     command("tidewire.top", -1, "admin noscript loading stale", Group::Server, "8.0.0",
         Run::Session).syntax("[selection(what([KEYS] [CHANNELS] [COUNT=count:i]) | RESET | HELP)]")
         .docs("Lists the most used keys and channels.",

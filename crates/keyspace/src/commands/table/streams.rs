@@ -8,7 +8,9 @@ pub(super) const STREAMS: &[Command] = &[
     command("xadd", -5, "write denyoom fast", Group::Stream, "5.0.0", Run::Data(streams::xadd))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("stream")
         .tips("nondeterministic_output")
-        .syntax("key:k [NOMKSTREAM] [trim(strategy(MAXLEN | MINID) [operator('='!equal | \
+        .syntax("key:k [NOMKSTREAM] [condition(KEEPREF | DELREF | ACKED)] \
+            [idmp(idmpauto-with-pid(IDMPAUTO!idmpauto-token pid<producer-id>) | \
+            idmp-with-pid-iid(IDMP!idmp-token pid<producer-id> iid<idempotent-id>))] [trim(strategy(MAXLEN | MINID) [operator('='!equal | \
             '~'!approximately)] threshold [LIMIT=count:i])] id-selector('*'!auto-id | id) \
             data(field value)+")
         .docs("Adds an entry to the end of a stream.",
@@ -35,7 +37,8 @@ pub(super) const STREAMS: &[Command] = &[
             "O(N) in the number of entries returned."),
     command("xreadgroup", -7, "write blocking movablekeys", Group::Stream, "5.0.0",
         Run::Data(streams::xreadgroup)).keys(&[stream_keys(4)]).categories("stream")
-        .syntax("GROUP=group-block(group consumer) [COUNT=count:i] [BLOCK=milliseconds:i] [NOACK] \
+        .syntax("GROUP=group-block(group consumer) [COUNT=count:i] [BLOCK=milliseconds:i] \
+            [CLAIM=min-idle-time:i] [NOACK] \
             STREAMS=streams(key:k+ id+)")
         .docs("Delivers entries to a consumer of a group, and can wait for them.",
             "O(N) in the number of entries returned."),
@@ -43,7 +46,7 @@ pub(super) const STREAMS: &[Command] = &[
         .keys(&[key_spec(1, 0, 1, "RW delete")]).categories("stream")
         .tips("nondeterministic_output")
         .syntax("key:k trim(strategy(MAXLEN | MINID) [operator('='!equal | '~'!approximately)] \
-            threshold [LIMIT=count:i])")
+            threshold [LIMIT=count:i] [condition(KEEPREF | DELREF | ACKED)])")
         .docs("Removes entries from the beginning of a stream.",
             "O(N) in the number of entries removed; a block of them at a time."),
     command("xdel", -3, "write fast", Group::Stream, "5.0.0", Run::Data(streams::xdel))
@@ -59,12 +62,23 @@ pub(super) const STREAMS: &[Command] = &[
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("stream")
         .syntax("key:k last-id [ENTRIESADDED=entries-added:i] [MAXDELETEDID=max-deleted-id]")
         .docs("Sets the last id and the counters of a stream.", "O(1)"),
+    command("xcfgset", -2, "write fast", Group::Stream, "8.6.0", Run::Data(streams::xcfgset))
+        .keys(&[key_spec(1, 0, 1, "RW update")]).categories("stream")
+        .syntax("key:k [idmp-duration-block(IDMP-DURATION!idmp-duration-token duration:i)] \
+            [idmp-maxsize-block(IDMP-MAXSIZE!idmp-maxsize-token maxsize:i)]")
+        .docs("Sets how long, and for how many entries, a stream knows what a producer has sent.",
+            "O(1)"),
+    command("xidmprecord", 5, "write denyoom fast", Group::Stream, "8.6.2",
+        Run::Data(streams::xidmprecord)).keys(&[key_spec(1, 0, 1, "RW update")])
+        .categories("stream").syntax("key:k pid iid stream-id")
+        .docs("Records which producer has sent an entry, with its id; for logs and replicas.",
+            "O(1)"),
     command("xack", -4, "write fast", Group::Stream, "5.0.0", Run::Data(streams::xack))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("stream").syntax("key:k group id+")
         .docs("Acknowledges delivered entries.", "O(1) an entry."),
     command("xackdel", -6, "write fast", Group::Stream, "8.2.0",
         Run::Data(|call| streams::delete_with_options(call, true)))
-        .keys(&[key_spec(1, 0, 1, "RW delete")]).categories("stream")
+        .keys(&[key_spec(1, 0, 1, "RW update delete")]).categories("stream")
         .syntax("key:k group [condition(KEEPREF | DELREF | ACKED)] IDS=ids(numids:i id+)")
         .docs("Acknowledges delivered entries and deletes them.",
             "O(1) an entry and group."),

@@ -1,8 +1,8 @@
 //! Commands on strings.
 
 use super::super::options::{MILLISECONDS, SECONDS};
-use super::super::{Command, Group, Run, strings};
-use super::{command, key_spec};
+use super::super::{Command, Group, KeySpec, Run, comparing, strings};
+use super::{command, counted_keys, key_spec};
 
 #[rustfmt::skip]
 pub(super) const STRINGS: &[Command] = &[
@@ -13,7 +13,8 @@ pub(super) const STRINGS: &[Command] = &[
     command("set", -3, "write denyoom", Group::String, "1.0.0", Run::Data(strings::set))
         .keys(&[key_spec(1, 0, 1, "RW access update variable_flags")])
         .writes_directly(strings::set_directly).categories("string")
-        .syntax("key:k value [condition(NX | XX)] [GET] [expiration(EX=seconds:i | \
+        .syntax("key:k value [condition(NX | XX | IFEQ=ifeq-value | IFNE=ifne-value | \
+            IFDEQ=ifdeq-digest:i | IFDNE=ifdne-digest:i)] [GET] [expiration(EX=seconds:i | \
             PX=milliseconds:i | EXAT=unix-time-seconds:t | PXAT=unix-time-milliseconds:t | \
             KEEPTTL)]")
         .docs("Sets the value of a key.", "O(1)"),
@@ -53,6 +54,24 @@ pub(super) const STRINGS: &[Command] = &[
     command("msetnx", -3, "write denyoom", Group::String, "1.0.1", Run::Data(strings::msetnx))
         .keys(&[key_spec(1, -1, 2, "OW insert")]).categories("string").syntax("data(key:k value)+")
         .docs("Sets the values of keys, if none of them exists.", "O(N) in the number of keys."),
+    command("msetex", -4, "write denyoom movablekeys", Group::String, "8.4.0",
+        Run::Data(comparing::msetex))
+        .keys(&[KeySpec { step: 2, ..counted_keys(1, 2, "OW update") }]).categories("string")
+        .tips("request_policy:multi_shard response_policy:all_succeeded")
+        .syntax("numkeys:i data(key:k value)+ [condition(NX | XX)] [expiration(EX=seconds:i | \
+            PX=milliseconds:i | EXAT=unix-time-seconds:t | PXAT=unix-time-milliseconds:t | \
+            KEEPTTL)]")
+        .docs("Sets the values of keys and one TTL for all of them.",
+            "O(N) in the number of keys."),
+    command("delex", -2, "write fast", Group::String, "8.4.0", Run::Data(comparing::delex))
+        .keys(&[key_spec(1, 0, 1, "RW delete variable_flags")]).categories("string")
+        .syntax("key:k [condition(IFEQ=ifeq-value | IFNE=ifne-value | IFDEQ=ifdeq-digest:i | \
+            IFDNE=ifdne-digest:i)]")
+        .docs("Removes a key, if its value or the digest of it compares as wanted.",
+            "O(1), and O(N) in the length of the value for a digest."),
+    command("digest", 2, "readonly fast", Group::String, "8.4.0", Run::Data(comparing::digest))
+        .keys(&[key_spec(1, 0, 1, "RO access")]).categories("string").syntax("key:k")
+        .docs("Returns the XXH3 digest of a value.", "O(N) in the length of the value."),
     command("append", 3, "write denyoom fast", Group::String, "2.0.0", Run::Data(strings::append))
         .keys(&[key_spec(1, 0, 1, "RW insert")]).categories("string").syntax("key:k value")
         .docs("Appends to a value.", "O(1) amortized"),

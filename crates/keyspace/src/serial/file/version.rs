@@ -5,10 +5,11 @@ use std::fmt;
 /// The RDB version that is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileVersion {
-    /// 11; or 12 if a hash has a field with a TTL, because older versions cannot store it.
+    /// 11; or 12 if a hash has a field with a TTL, or 13 if a stream knows its producers, because
+    /// older versions cannot store it.
     #[default]
     Fitting,
-    /// 10; or 12, if a hash has a field with a TTL.
+    /// 10; or 12 or 13 in the same cases.
     Fitting7,
     /// Redis since 7.0 can read it, and Valkey.
     Redis7,
@@ -16,6 +17,8 @@ pub enum FileVersion {
     Redis72,
     /// Redis since 7.4 can read it.
     Redis74,
+    /// Redis since 8.6 can read it.
+    Redis86,
     /// Valkey 9 can read it.
     Valkey9,
 }
@@ -44,15 +47,23 @@ impl FileVersion {
     pub fn fitting(self) -> Self {
         match self {
             FileVersion::Redis7 => FileVersion::Fitting7,
-            FileVersion::Redis72 => FileVersion::Fitting,
+            FileVersion::Redis72 | FileVersion::Redis74 => FileVersion::Fitting,
             _ => self,
         }
     }
 
-    /// Returns the version for a file with this number of hashes with TTLs of fields.
-    pub(crate) fn settled(self, timed_hashes: usize) -> Result<Self, CannotHold> {
+    /// Returns the version for a file with this number of hashes with TTLs of fields, and with
+    /// streams that may know their producers.
+    pub(crate) fn settled(
+        self,
+        timed_hashes: usize,
+        has_producers: bool,
+    ) -> Result<Self, CannotHold> {
         let hashes = timed_hashes;
         match self {
+            FileVersion::Fitting | FileVersion::Fitting7 if has_producers => {
+                Ok(FileVersion::Redis86)
+            }
             FileVersion::Fitting | FileVersion::Fitting7 if hashes > 0 => Ok(FileVersion::Redis74),
             FileVersion::Fitting => Ok(FileVersion::Redis72),
             FileVersion::Fitting7 => Ok(FileVersion::Redis7),
@@ -77,6 +88,7 @@ impl FileVersion {
             FileVersion::Redis7 => 10,
             FileVersion::Redis72 => 11,
             FileVersion::Fitting | FileVersion::Fitting7 | FileVersion::Redis74 => 12,
+            FileVersion::Redis86 => 13,
             FileVersion::Valkey9 => 80,
         }
     }
@@ -90,10 +102,11 @@ impl fmt::Display for FileVersion {
     }
 }
 
-const ALL: [(&str, FileVersion); 5] = [
+const ALL: [(&str, FileVersion); 6] = [
     ("auto", FileVersion::Fitting),
     ("10", FileVersion::Redis7),
     ("11", FileVersion::Redis72),
     ("12", FileVersion::Redis74),
+    ("13", FileVersion::Redis86),
     ("80", FileVersion::Valkey9),
 ];
