@@ -84,6 +84,8 @@ pub(super) struct ShownQuorum {
     pub(super) stalls: u64,
     pub(super) snapshot: u64,
     pub(super) fault: String,
+    /// Why it is not noted which message the stream has had.
+    pub(super) mark_fault: String,
     pub(super) last_error: String,
     /// To a hub that has failed: what the hub calls itself that has the lease, empty if none has
     /// it. `None`: that is not known.
@@ -248,6 +250,16 @@ impl Quorum {
         }
     }
 
+    /// Whether this hub serves no keys because of a fault.
+    pub(crate) fn has_fault(&self) -> bool {
+        self.mode() == Mode::Failed
+    }
+
+    /// Whether this hub cannot note which message the stream has had.
+    pub(crate) fn has_mark_fault(&self) -> bool {
+        self.is_on() && !self.shown.lock().mark_fault.is_empty()
+    }
+
     /// Why a standby refuses a write.
     pub(crate) fn read_only_text(&self) -> String {
         let shown = self.shown.lock();
@@ -322,6 +334,7 @@ impl Quorum {
         );
         line(out, "cluster_keys", text);
         line(out, "cluster_keys_fault", &shown.fault);
+        line(out, "cluster_keys_mark_fault", &shown.mark_fault);
         line(out, "cluster_keys_last_error", &shown.last_error);
     }
 }

@@ -229,6 +229,7 @@ impl Work {
         self.follow_snapshots();
         self.follow_coverage();
         self.file.note(self.member.known_message(), now_ns);
+        self.show_mark(now_ns);
     }
 
     /// Gives what the stream has not acknowledged a moment, and the lease back.
@@ -252,6 +253,7 @@ impl Work {
         if let Some(job) = self.snapshot_job.take() {
             let _ = job.join();
         }
+        self.file.finish();
         self.file.note(self.member.known_message(), u64::MAX);
         self.file.finish();
     }
@@ -696,6 +698,15 @@ impl Work {
                 warn!("keys: the quorum answers again");
                 quorum.set_mode(server, quorum.mode());
             }
+        }
+    }
+
+    /// Shows whether it is noted which message the stream has had.
+    fn show_mark(&self, now_ns: u64) {
+        let fault = self.file.fault(now_ns).unwrap_or_default();
+        let mut shown = self.server.quorum.shown.lock();
+        if shown.mark_fault != fault {
+            shown.mark_fault = fault;
         }
     }
 
