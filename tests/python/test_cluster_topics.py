@@ -372,7 +372,7 @@ def test_a_key_was_not_stale_between_a_new_reign_and_its_values(servers, hub_of)
     for name, value in (("live:mode", b"auto"), ("live:gone", b"x")):
         wait_for(edge, name, value)
         wait_for_field(edge, name, b"stale", b"0")
-    epoch = int(figures(owner, "cluster_topics")["epoch"])
+    epoch = eventually(lambda: int(figures(owner, "cluster_topics")["epoch"]), "INFO has its reign")
     owner.kill()
     wait_for_field(edge, "live:mode", b"stale", b"1")
     # The first frame of the next reign: a heartbeat. Nothing else of it is there.
