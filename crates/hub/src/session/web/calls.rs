@@ -218,7 +218,7 @@ const NOT_FOR_PAGES: &[&str] = &[
     "watch",
 ];
 /// Commands of one page under way.
-const CALLS_MAX: usize = 64;
+const CALLS_MAX: usize = 4;
 /// Longest reply, in bytes.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 const ENDED: &str = "the connection for commands has ended; the command may have been executed";

@@ -11,6 +11,8 @@ pub enum FileVersion {
     Fitting,
     /// 10; or 12 or 13 in the same cases.
     Fitting7,
+    /// 12; or 13 if a stream knows its producers.
+    Fitting74,
     /// Redis since 7.0 can read it, and Valkey.
     Redis7,
     /// Redis since 7.2 can read it, and Valkey.
@@ -47,7 +49,8 @@ impl FileVersion {
     pub fn fitting(self) -> Self {
         match self {
             FileVersion::Redis7 => FileVersion::Fitting7,
-            FileVersion::Redis72 | FileVersion::Redis74 => FileVersion::Fitting,
+            FileVersion::Redis72 => FileVersion::Fitting,
+            FileVersion::Redis74 => FileVersion::Fitting74,
             _ => self,
         }
     }
@@ -61,9 +64,12 @@ impl FileVersion {
     ) -> Result<Self, CannotHold> {
         let hashes = timed_hashes;
         match self {
-            FileVersion::Fitting | FileVersion::Fitting7 if has_producers => {
+            FileVersion::Fitting | FileVersion::Fitting7 | FileVersion::Fitting74
+                if has_producers =>
+            {
                 Ok(FileVersion::Redis86)
             }
+            FileVersion::Fitting74 => Ok(FileVersion::Redis74),
             FileVersion::Fitting | FileVersion::Fitting7 if hashes > 0 => Ok(FileVersion::Redis74),
             FileVersion::Fitting => Ok(FileVersion::Redis72),
             FileVersion::Fitting7 => Ok(FileVersion::Redis7),
@@ -87,7 +93,10 @@ impl FileVersion {
         match self {
             FileVersion::Redis7 => 10,
             FileVersion::Redis72 => 11,
-            FileVersion::Fitting | FileVersion::Fitting7 | FileVersion::Redis74 => 12,
+            FileVersion::Fitting
+            | FileVersion::Fitting7
+            | FileVersion::Fitting74
+            | FileVersion::Redis74 => 12,
             FileVersion::Redis86 => 13,
             FileVersion::Valkey9 => 80,
         }
