@@ -132,8 +132,9 @@ def test_a_page_that_never_reads_costs_bounded_memory_and_others_nothing(web):
         write(number)
         page.until(1, lambda rows: rows[f"live:{topics - 1}"]["value"].startswith(f"{number} "))
     grown = int(redis.info("memory")["used_memory"]) - used
-    # Two pages of 5,000 topics, 1 MiB of output that is not read, and one reply of 1 MB.
-    assert grown < 12 << 20, grown
+    # Two pages of 5,000 topics, 1 MiB of output that is not read, and up to four replies of 1 MB, each
+    # as Redis writes it and as the page gets it. It asks for sixty.
+    assert grown < 32 << 20, grown
     [line] = [one for one in pages(redis) if one["name"] == "deaf"]
     assert int(line["behind"]) >= topics and int(line["conflated"]) > topics
     assert int(line["tot-mem"]) > topics * 100

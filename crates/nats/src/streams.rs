@@ -218,12 +218,17 @@ fn changed(config: &Config, found: &Config) -> Config {
         DiscardPolicy::Old if !is_limited => found.discard,
         wanted => wanted,
     };
+    // A stream that refuses what it has no room for loses nothing by an administrator's limit.
+    let max_bytes = match config.discard {
+        DiscardPolicy::New if !is_limited => found.max_bytes,
+        _ => config.max_bytes,
+    };
     Config {
         subjects: config.subjects.clone(),
         num_replicas: copies.max(config.num_replicas),
         max_messages_per_subject: config.max_messages_per_subject,
         max_age: config.max_age,
-        max_bytes: config.max_bytes,
+        max_bytes,
         max_messages: config.max_messages,
         max_message_size: config.max_message_size,
         discard,
@@ -300,6 +305,12 @@ mod tests {
             ..wanted
         };
         assert_eq!(changed(&limited, &found).discard, DiscardPolicy::Old);
+        let of_keys = |max_bytes| Config {
+            max_bytes,
+            discard: DiscardPolicy::New,
+            ..Config::default()
+        };
+        assert_eq!(changed(&of_keys(-1), &of_keys(9_000)).max_bytes, 9_000);
     }
 
     fn of(name: &str, subject: &str) -> StreamSettings {
