@@ -288,7 +288,7 @@ const ROUNDS_MAX: usize = 2_000;
 /// PFCOUNT stores the estimate in the key, and PFDEBUG converts the encoding: neither changes what
 /// clients read.
 const KEEP_VALUES: [&str; 2] = ["pfcount", "pfdebug"];
-/// They require a payload of DUMP, or the ID of an entry that is there. The keys touched before they
-/// fail are compared anyway.
+/// They require a payload of DUMP, or the ID of an entry that is there. The keys touched before
+/// they fail are compared anyway.
 const NEVER_DONE: [&str; 3] = ["restore", "restore-asking", "xidmprecord"];
 const NOW_MS: i64 = 1_750_000_000_000;
