@@ -268,6 +268,15 @@ impl<'k> Locked<'k> {
         }
     }
 
+    /// Returns the shards that are locked here.
+    fn held(&self) -> ShardSet {
+        match &self.guards {
+            Guards::None => ShardSet::empty(),
+            Guards::One(shard, _) => ShardSet::only(*shard),
+            Guards::Many(set, _) => *set,
+        }
+    }
+
     /// Returns a locked shard for reading, so that several can be borrowed.
     pub(crate) fn shard_ref(&self, shard: usize) -> &Shard {
         match &self.guards {
@@ -390,17 +399,10 @@ impl<'k> Locked<'k> {
 
     /// Locks more shards if that is possible without waiting; the order does not matter then.
     pub(crate) fn extend(&mut self, wanted: &ShardSet) -> bool {
-        let mut held = match &self.guards {
-            Guards::None => ShardSet::empty(),
-            Guards::One(shard, _) => ShardSet::only(*shard),
-            Guards::Many(set, _) => *set,
-        };
-        let missing: Vec<usize> = wanted
-            .iter()
-            .filter(|&shard| !held.contains(shard))
-            .collect();
+        let mut held = self.held();
+        let missing = wanted.without(&held);
         let mut more = Vec::new();
-        for &shard in &missing {
+        for shard in missing.iter() {
             match self.keyspace.shards[shard].try_lock() {
                 Some(guard) => more.push((shard, guard)),
                 None => return false,
@@ -419,7 +421,7 @@ impl<'k> Locked<'k> {
             more.is_sorted_by(|(one, _), (other, _)| one < other),
             "a shard is locked once"
         );
-        missing.iter().for_each(|&shard| held.insert(shard));
+        held.union(&missing);
         debug_assert_eq!(held.len(), more.len());
         self.guards = Guards::Many(held, more.into_iter().map(|(_, guard)| guard).collect());
         true
@@ -428,11 +430,7 @@ impl<'k> Locked<'k> {
     /// Locks more shards, in any order. The thread has [`AnyOrder`], so that no other thread waits
     /// for a shard while it holds one: a shard that is not free is soon.
     pub(crate) fn cover(&mut self, wanted: &ShardSet) {
-        let mut held = match &self.guards {
-            Guards::None => ShardSet::empty(),
-            Guards::One(shard, _) => ShardSet::only(*shard),
-            Guards::Many(set, _) => *set,
-        };
+        let mut held = self.held();
         let missing = wanted.without(&held);
         if missing.is_empty() {
             return;

@@ -23,6 +23,7 @@ use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
 
 use reading::Reader;
 
+use crate::convert::{COUNTED, TOO_DEEP};
 use crate::engine::{MAY_RUN, SET_REPLICATION};
 use crate::host::{Failure, Host};
 use crate::redis::{TO_FILE, TO_REPLICAS};
@@ -441,8 +442,5 @@ unsafe fn push_table<'a>(
 const EXACT_MAX: f64 = (1_u64 << 62) as f64;
 /// A longer reply buffer is freed after use.
 const REPLY_BYTES_KEPT: usize = 64 << 10;
-/// The field of an error that was counted when a command replied it.
-const COUNTED: &str = "ignore_error_stats_update";
-const TOO_DEEP: &str = "ERR reached lua stack limit";
 const NO_ARGUMENT: &str = "ERR Please specify at least one argument for this redis lib call";
 const WRONG_ARGUMENT: &str = "ERR Lua redis lib command arguments must be strings or integers";

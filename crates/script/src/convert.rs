@@ -25,7 +25,7 @@ impl Names {
         Ok(Names {
             err: lua.create_string("err")?,
             ok: lua.create_string("ok")?,
-            counted: lua.create_string("ignore_error_stats_update")?,
+            counted: lua.create_string(COUNTED)?,
             double: lua.create_string("double")?,
             big_number: lua.create_string("big_number")?,
             verbatim: lua.create_string("verbatim_string")?,
@@ -38,11 +38,8 @@ impl Names {
 
     /// Creates the table that represents an error in scripts.
     pub(crate) fn error_table(&self, lua: &Lua, failure: &Failure) -> Result<Table> {
-        let table = lua.create_table_with_capacity(0, 2)?;
+        let table = lua.create_table_with_capacity(0, 1)?;
         table.raw_set(&self.err, failure.text.as_str())?;
-        if failure.is_counted {
-            table.raw_set(&self.counted, true)?;
-        }
         Ok(table)
     }
 
@@ -157,4 +154,6 @@ impl AsNumber for Value {
 
 pub(crate) const TOO_DEEP: &str = "ERR reached lua stack limit";
 /// Maximum nesting depth of the tables in a reply.
-const DEPTH_MAX: usize = 500;
+pub(crate) const DEPTH_MAX: usize = 500;
+/// The field of an error that was counted when a command replied it.
+pub(crate) const COUNTED: &str = "ignore_error_stats_update";

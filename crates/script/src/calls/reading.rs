@@ -5,7 +5,8 @@ use std::ffi::c_int;
 use mlua::ffi::{self, lua_State};
 use tidewire_resp::number::parse_integer;
 
-use super::{COUNTED, push_text, set_field};
+use super::{push_text, set_field};
+use crate::convert::{COUNTED, DEPTH_MAX};
 
 /// A reader of a reply that this server has written, which pushes what it reads. It owns nothing.
 pub(super) struct Reader<'a> {
@@ -222,5 +223,3 @@ fn double_of(text: &[u8]) -> f64 {
 
 /// Slots of the stack that one value needs while it is pushed.
 const SLOTS: c_int = 8;
-/// Maximum nesting depth of a reply.
-const DEPTH_MAX: usize = 500;

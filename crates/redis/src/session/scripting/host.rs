@@ -71,17 +71,15 @@ impl Host for ScriptHost<'_, '_, '_> {
             server.note_error(&text);
             return Err(text.into());
         }
-        if command.has(Flags::PUBLISHES)
-            && let Some(locked) = &mut self.locked
-        {
-            server.keyspace.cover_name(locked, &arguments[1]);
-        }
-        if command.has(Flags::PUBLISHES)
-            && let Some(text) = server.publish_refusal(&arguments[1], self.locked.as_ref())
-        {
-            server.statistics.of(lane, command).rejected();
-            server.note_error(text);
-            return Err(text.into());
+        if command.has(Flags::PUBLISHES) {
+            if let Some(locked) = &mut self.locked {
+                server.keyspace.cover_name(locked, &arguments[1]);
+            }
+            if let Some(text) = server.publish_refusal(&arguments[1], self.locked.as_ref()) {
+                server.statistics.of(lane, command).rejected();
+                server.note_error(text);
+                return Err(text.into());
+            }
         }
         if command.has(Flags::WRITE) && !self.is_dirty {
             self.is_dirty = true;
