@@ -260,3 +260,35 @@ fn a_hub_that_was_stopped_reads_what_has_arrived_before_its_clock_closes_bars() 
     assert!(!is_closed(MINUTE + SECOND + SECOND / 5));
     assert!(is_closed(MINUTE + SECOND + SECOND / 3));
 }
+
+/// The trade that came for XE's closed bar was not among the late ones any more when XD traded.
+#[test]
+fn late_trades_stay_counted_when_the_second_venue_comes_after_a_restart() {
+    use Step::*;
+    let setting = Setting {
+        heads: 1,
+        followers: 2,
+        senders: vec![
+            (0, vec![(3, Some("XC"))]),
+            (0, vec![(4, Some("XD")), (5, Some("XE"))]),
+        ],
+        is_asked: true,
+    };
+    let steps = [
+        Deliver,
+        Trade(0, 0),
+        Kill(0),
+        Deliver,
+        Trade(1, 1),
+        Deliver,
+        Stop(1),
+        Trade(1, 1),
+        Minute,
+        Trade(1, 0),
+        Settle,
+    ];
+    let world = played(&setting, &steps);
+    let late = |hub: &Hub| hub.bar("S@XE").map(|bar| (bar.trades, bar.late));
+    let late: Vec<_> = world.hubs[1..].iter().map(late).collect();
+    assert_eq!(late, [Some((2, 0)), Some((1, 1))]);
+}
