@@ -11,9 +11,9 @@ use crate::topic::{Member, Topic};
 use crate::venues::{self, SourceVenues};
 
 impl Work<'_> {
-    /// Notes that the source, which has the name `feed`, has defined a symbol. One with the name of
-    /// a venue's topic is that venue no longer: it has no book, and is stale until it has a value of
-    /// its own.
+    /// Notes that the source, which has the name `feed`, has defined a symbol. One with the name
+    /// of a venue's topic is that venue no longer: it has no book, and is stale until it has a
+    /// value of its own.
     pub(in crate::ingest) fn set_apart(&mut self, topic: &Arc<Topic>, feed: &str) {
         let separator = VENUE_SEPARATOR as u8;
         if !topic.symbol().contains(&separator) || self.is_sum(topic, feed) {
