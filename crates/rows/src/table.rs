@@ -12,6 +12,7 @@ use crate::follower::{
 };
 use crate::json::{NotJson, Scanner, write_text};
 use crate::row::{Row, Shape, Version};
+use crate::texts::Texts;
 
 /// Returns whether a glob pattern matches a name.
 pub type Glob = fn(&[u8], &[u8]) -> bool;
@@ -61,6 +62,8 @@ pub struct Table {
     pub conflated: u64,
     /// Rows that may have no page.
     orphans: Vec<u32>,
+    /// Texts of changed rows, for several pages.
+    pub(crate) texts: Texts,
     /// Memory of all rows, in bytes.
     row_bytes: usize,
     /// How many topics all pages have together.
@@ -100,6 +103,7 @@ impl Table {
             departing: VecDeque::new(),
             conflated: 0,
             orphans: Vec::new(),
+            texts: Texts::default(),
             row_bytes: 0,
             members: 0,
             freed_bytes: 0,
@@ -132,7 +136,9 @@ impl Table {
     /// Returns the approximate memory of the topics and of what pages know of them, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let pages = self.followers.iter().flatten();
-        self.row_bytes + pages.map(|page| page.memory_bytes()).sum::<usize>()
+        self.row_bytes
+            + self.texts.memory_bytes()
+            + pages.map(|page| page.memory_bytes()).sum::<usize>()
     }
 
     /// Returns the approximate memory of a page in bytes: its own, and its part of the topics.
@@ -521,6 +527,7 @@ impl Table {
         if self.by_name.is_empty() && self.rows.capacity() > ROWS_KEPT {
             self.rows = Vec::new();
             self.free = Vec::new();
+            self.texts = Texts::default();
             self.by_name = HashMap::default();
         }
     }
