@@ -321,6 +321,65 @@ def test_only_clients_of_keys_wait_for_the_quorum(servers, start_hub, tmp_path):
     assert answer == b"$1\r\n2\r\n" or answer.startswith(b"-CLUSTERDOWN"), answer
 
 
+def test_a_wait_that_ends_tells_nothing_that_is_not_acknowledged(servers, start_hub, tmp_path):
+    """BLPOP and its kind said at once that a list was empty whose last element was not acknowledged
+    as taken. It was there again at the next primary."""
+    nats = servers()
+    hub = start_hub("--cluster", place(tmp_path, "a", nats))
+    primary_of(hub)
+    waits = [["BLPOP", "list", "0.05"], ["BRPOP", "list", "0.05"],
+             ["BRPOPLPUSH", "list", "other", "0.05"],
+             ["BLMOVE", "list", "other", "LEFT", "LEFT", "0.05"],
+             ["BLMPOP", "0.05", "1", "list", "LEFT"], ["BZPOPMIN", "zset", "0.05"],
+             ["BZPOPMAX", "zset", "0.05"], ["BZMPOP", "0.05", "1", "zset", "MIN"],
+             ["XREAD", "BLOCK", "50", "STREAMS", "stream", "0"],
+             ["XREADGROUP", "GROUP", "g", "c", "BLOCK", "50", "STREAMS", "stream", ">"],
+             ["WAIT", "1", "50"], ["BLPOP", "list", "0"], ["BLPOP", "list", "0"]]
+    with hub.redis() as client:
+        client.rpush("list", "v")
+        client.zadd("zset", {"m": 1})
+        client.xadd("stream", {"a": "b"}, id="1-1")
+        client.xgroup_create("stream", "g", id="$")
+    taker, asker, *clients = [hub.resp() for _ in range(len(waits) + 2)]
+    names = [RespSocket(one).call("CLIENT", "ID") for one in clients]
+    nats[0].pause()
+    for words in (["LPOP", "list"], ["ZPOPMIN", "zset"], ["XTRIM", "stream", "MAXLEN", "0"]):
+        taker.sendall(request(*words))
+    eventually(lambda: int(keys(hub)["offset"]) > int(keys(hub)["durable"]), "it is executed")
+    for one, words in zip(clients, waits):
+        one.sendall(request(*words))
+    eventually(lambda: hub.info("clients")["blocked_clients"] == 2, "the time of most is over")
+    asker.sendall(request("CLIENT", "UNBLOCK", names[-2], "TIMEOUT")
+                  + request("CLIENT", "UNBLOCK", names[-1], "ERROR"))
+    eventually(lambda: hub.info("clients")["blocked_clients"] == 0, "all waits have ended")
+    assert keys(hub)["stalls"] == "0"
+    told = [received(one) for one in (taker, asker, *clients)]
+    # The lease may have ended meanwhile.
+    assert all(one is None or one.startswith(b"-CLUSTERDOWN") for one in told), told
+    nats[0].go_on()
+    for one, before in zip(clients, told[2:]):
+        one.settimeout(30)
+        answer = before or one.recv(1_000)
+        words = (b"*-1", b"$-1", b":0", b"-UNBLOCKED", b"-CLUSTERDOWN")
+        assert answer.startswith(words), answer
+
+
+def received(one):
+    """What a connection has received; `None` for nothing."""
+    one.setblocking(False)
+    try:
+        return one.recv(1_000)
+    except BlockingIOError:
+        return None
+
+
+def request(*words):
+    """A request as bytes."""
+    words = [str(word).encode() for word in words]
+    parts = [b"*%d\r\n" % len(words)] + [b"$%d\r\n%s\r\n" % (len(one), one) for one in words]
+    return b"".join(parts)
+
+
 def test_what_the_start_refuses_is_refused_later_too(servers, start_hub, tmp_path):
     """CONFIG SET appendonly yes was accepted, and the hub did not start any more."""
     nats = servers()

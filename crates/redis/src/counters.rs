@@ -53,6 +53,12 @@ pub const TABLE: &[Section<Redis>] = &[
 const CLUSTER: &[Row] = &[
     Row::fixed("cluster_enabled", "0"),
     Row::lines(|look, out| look.quorum.show(look, out)),
+    Row::flag("", |look| look.quorum.has_fault())
+        .gauge(940, "keys_fault")
+        .help("Whether keys with a quorum are not served: cluster_keys_fault in INFO says why."),
+    Row::flag("", |look| look.quorum.has_mark_fault())
+        .gauge(941, "keys_mark_fault")
+        .help("Whether this hub cannot note which message the stream of the keys has had."),
 ];
 
 /// The Redis server as a source of counters.

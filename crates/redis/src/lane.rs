@@ -143,7 +143,7 @@ impl RedisLane {
         }
     }
 
-    /// A peer of another protocol has asked for keys.
+    /// A peer of another protocol has asked for keys, or a client's wait for them has ended.
     pub fn note_reader(&mut self, id: ConnectionId) {
         if self.server.quorum.is_on() {
             self.holding.writers.push(id);
@@ -471,9 +471,11 @@ impl RedisLane {
         }
     }
 
-    /// The session of a client that waits no more.
+    /// The session of a client that waits no more. Each reply that does not come at once passes
+    /// here, and may tell of keys: that an element came, or that there was none until now.
     fn end_wait(&mut self, client: u64) -> Option<&mut RespSession> {
         let connection = self.waiting.remove(client)?;
+        self.note_reader(connection);
         let session = self.sessions.get_mut(connection)?;
         debug_assert!(
             session.client().id == client && session.is_waiting(),

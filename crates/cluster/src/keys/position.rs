@@ -3,6 +3,10 @@
 
 use super::frame::{HistoryId, KeysFrame, KeysFrameError};
 
+/// Maximum difference between the epochs of two reigns. An epoch is the revision of a lease, and
+/// revisions go on with 10 in a millisecond when a bucket is made again: this is 892 years of it.
+pub const EPOCH_JUMP_MAX: u64 = 1 << 48;
+
 /// How far a reader of the stream has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeysPosition {
@@ -62,6 +66,19 @@ pub enum KeysFault {
     Contradiction {
         /// Its sequence.
         sequence: u64,
+    },
+    /// No fence can follow this message.
+    #[error(
+        "message {sequence} is the last of the stream, and no reign can begin behind it: epoch \
+         {epoch} would follow {before}"
+    )]
+    NoReign {
+        /// The last message.
+        sequence: u64,
+        /// The epoch of the reign before.
+        before: u64,
+        /// The epoch that a fence would have.
+        epoch: u64,
     },
     /// The stream ends before messages that it had acknowledged.
     #[error("the stream ends at message {found}, but had message {had}: NATS has lost data")]
@@ -133,6 +150,10 @@ impl KeysPosition {
 
     fn fence<'a>(&mut self, sequence: u64, frame: KeysFrame<'a>) -> Result<Effect<'a>, KeysFault> {
         let header = frame.header;
+        if header.epoch.saturating_sub(self.epoch) > EPOCH_JUMP_MAX {
+            // It leaves no room for the epochs behind it.
+            return Err(KeysFault::Contradiction { sequence });
+        }
         if header.epoch <= self.epoch {
             // A fence names the message before it, so its writer has read of the later reign.
             return Err(KeysFault::Contradiction { sequence });
@@ -265,5 +286,21 @@ mod tests {
             assert_eq!(result, Err(KeysFault::Contradiction { sequence: 2 }));
         }
         assert_eq!(position, before);
+    }
+
+    /// All hubs took a forged fence of the highest epoch, and none could begin a reign behind it.
+    #[test]
+    fn a_fence_whose_epoch_leaves_no_room_for_others_is_refused() {
+        let mut position = KeysPosition::default();
+        // A lease of today.
+        read(&mut position, &fence(17_958_850_160_010, 0));
+        let before = position;
+        for epoch in [before.epoch + EPOCH_JUMP_MAX + 1, u64::MAX] {
+            let forged = fence(epoch, 0);
+            let result = position.read(2, &forged);
+            assert_eq!(result, Err(KeysFault::Contradiction { sequence: 2 }));
+        }
+        assert_eq!(position, before);
+        read(&mut position, &fence(before.epoch + EPOCH_JUMP_MAX, 0));
     }
 }

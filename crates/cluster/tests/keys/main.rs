@@ -268,6 +268,23 @@ fn no_hub_stores_its_keys_again_while_another_one_is_primary() {
     assert_eq!(world.reigns(), 1);
 }
 
+/// All hubs took a forged fence of the highest epoch. No reign could follow it, and the fault named
+/// a message that was not there.
+#[test]
+fn a_fence_of_an_absurd_epoch_ends_no_reign() {
+    let mut world = World::new(31, Faults::default());
+    world.run(5_000);
+    world.rest(true);
+    world.run(200);
+    world.forge_fence(u64::MAX);
+    world.rest(false);
+    let before = world.acknowledged();
+    world.run(10_000);
+    world.check();
+    assert!(world.acknowledged() > before + 100, "writes go on");
+    world.assert_all_equal();
+}
+
 /// The next fence had a lower epoch: its reign acknowledged what no other hub could read.
 #[test]
 fn no_reign_begins_behind_the_highest_epoch() {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tidewire_cluster::keys::frame::HistoryId;
 use tidewire_cluster::keys::{KeysFrame, KeysHead, KeysHeader, KeysPosition};
 use tidewire_lane::unguessable_word;
-use tidewire_nats::{Part, StreamSettings};
+use tidewire_nats::{Expectation, Part, StreamSettings};
 use tracing::{error, info};
 
 use super::QuorumConfig;
@@ -72,6 +72,8 @@ pub(super) fn save(
 pub(super) struct Rebuilding {
     pub(super) keys: StreamSettings,
     pub(super) snapshots: StreamSettings,
+    /// The last message of the stream when this hub got the lease; `None`: there was no stream.
+    pub(super) last: Option<u64>,
     /// The stream goes on behind this sequence, and behind all that it has had.
     pub(super) behind: u64,
     /// What a reader of the snapshot takes as the reign before it.
@@ -91,6 +93,13 @@ pub(super) fn rebuild(
     store.make(rebuilding.keys)?;
     store.make(rebuilding.snapshots)?;
     let extent = store.extent(&config.stream())?;
+    let last = rebuilding.last.unwrap_or(extent.origin.saturating_sub(1));
+    if extent.last != last {
+        return Err(format!(
+            "another hub has written message {} of the stream meanwhile",
+            extent.last
+        ));
+    }
     // One more, so that the stream lacks messages for every reader: only a snapshot has the keys.
     let next = rebuilding.behind.max(extent.last).max(extent.origin) + 2;
     let head = KeysHead {
@@ -101,6 +110,7 @@ pub(super) fn rebuild(
         ..KeysHead::default()
     };
     let head = write_fitting(server, config, &mut store, head)?;
+    close_stream(config, &mut store, last, &head)?;
     store_head(config, &mut store, &head)?;
     store.purge(&config.stream(), "", Part::Before(next))?;
     match store.extent(&config.stream())?.last {
@@ -111,6 +121,33 @@ pub(super) fn rebuild(
             config.stream()
         )),
     }
+}
+
+/// Writes a message that no reader goes on behind, as the next one of the stream. What another hub
+/// has sent is refused then, or was there before, and then this message is refused. So the purge
+/// removes nothing that was acknowledged since the command.
+fn close_stream(
+    config: &QuorumConfig,
+    store: &mut Store,
+    last: u64,
+    head: &KeysHead,
+) -> Result<(), String> {
+    let header = KeysHeader {
+        is_fence: true,
+        is_whole: true,
+        epoch: head.epoch,
+        // No log ends there.
+        offset: 1 << 63,
+        history: head.history,
+    };
+    let place = (config.stream(), config.subject());
+    let tag = store.begin_behind(
+        (&place.0, place.1),
+        Expectation::Stream(last),
+        header.with_body(b"").into(),
+    )?;
+    let stored = store.stored(tag);
+    stored.map_err(|text| format!("the stream cannot be closed behind message {last}: {text}"))
 }
 
 fn store_head(config: &QuorumConfig, store: &mut Store, head: &KeysHead) -> Result<(), String> {

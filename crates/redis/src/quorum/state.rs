@@ -13,6 +13,7 @@ use super::Inbox;
 use crate::attention::Obstacles;
 use crate::registry::line;
 use crate::server::Server;
+use crate::waiting::WaitId;
 
 /// What this hub is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub(crate) struct Quorum {
     pub(super) has_keys: AtomicBool,
     /// An operator has told this hub to store its keys again.
     pub(super) is_rebuilding: AtomicBool,
+    /// Clients that have told it so, and wait until it has the lease.
+    rebuilders: Mutex<Vec<WaitId>>,
     pub(super) inbox: OnceLock<Inbox>,
     pub(super) shown: Mutex<ShownQuorum>,
 }
@@ -84,6 +87,8 @@ pub(super) struct ShownQuorum {
     pub(super) stalls: u64,
     pub(super) snapshot: u64,
     pub(super) fault: String,
+    /// Why it is not noted which message the stream has had.
+    pub(super) mark_fault: String,
     pub(super) last_error: String,
     /// To a hub that has failed: what the hub calls itself that has the lease, empty if none has
     /// it. `None`: that is not known.
@@ -214,38 +219,77 @@ impl Quorum {
         format!("-CLUSTERDOWN {reason}; the write may or may not take effect\r\n")
     }
 
-    /// Has this hub store the keys of its memory again (TIDEWIRE.KEYS REBUILD).
-    pub(crate) fn rebuild(&self) -> Result<(), String> {
+    /// Returns why this hub may not store the keys of its memory again (TIDEWIRE.KEYS REBUILD), as
+    /// far as it knows without the lease.
+    pub(crate) fn rebuilding_misfit(&self) -> Option<String> {
         let mode = self.mode();
         if mode == Mode::Off {
-            return Err("ERR durability is not \"quorum\"".to_owned());
+            return Some("ERR durability is not \"quorum\"".to_owned());
         }
         if mode != Mode::Failed {
             let mode = mode.name();
-            return Err(format!(
+            return Some(format!(
                 "ERR this hub can go on with the stream of the keys (role {mode}): nothing is to \
                  be rebuilt"
             ));
         }
         if !self.has_keys.load(Ordering::SeqCst) {
-            return Err("ERR this hub had not loaded all keys when it failed".to_owned());
+            return Some("ERR this hub had not loaded all keys when it failed".to_owned());
+        }
+        if self.is_rebuilding.load(Ordering::SeqCst) {
+            return Some("ERR the keys are being stored already".to_owned());
         }
         match self.shown.lock().rival.as_deref() {
-            None => {
-                return Err(
-                    "TRYAGAIN it is not known whether another hub is the primary".to_owned(),
-                );
-            }
-            Some("") => {}
-            Some(rival) => return Err(format!("ERR another hub is the primary: {rival}")),
+            None => Some("TRYAGAIN it is not known whether another hub is the primary".to_owned()),
+            Some("") => None,
+            Some(rival) => Some(format!("ERR another hub is the primary: {rival}")),
         }
-        match self.is_rebuilding.swap(true, Ordering::SeqCst) {
-            true => Err("ERR the keys are being stored already".to_owned()),
-            false => {
-                self.inbox.get().into_iter().for_each(Inbox::wake);
-                Ok(())
-            }
+    }
+
+    /// Has this hub store the keys of its memory again. The client gets its reply when the hub has
+    /// the lease, or cannot have it.
+    pub(crate) fn rebuild(&self, wait: WaitId) {
+        let mut rebuilders = self.rebuilders.lock();
+        rebuilders.push(wait);
+        self.is_rebuilding.store(true, Ordering::SeqCst);
+        drop(rebuilders);
+        self.inbox.get().into_iter().for_each(Inbox::wake);
+    }
+
+    /// The hub has the lease, and no other hub has gone on with the stream: it stores its keys.
+    pub(super) fn rebuilding_began(&self, server: &Server) {
+        let waits = std::mem::take(&mut *self.rebuilders.lock());
+        for wait in waits {
+            server.answer_wait(wait, b"+OK\r\n".to_vec(), false);
         }
+    }
+
+    /// The keys are stored again, or the hub gives that up, for this reason.
+    pub(super) fn rebuilding_ended(&self, server: &Server, reason: Option<&str>) {
+        let mut rebuilders = self.rebuilders.lock();
+        self.is_rebuilding.store(false, Ordering::SeqCst);
+        let waits = std::mem::take(&mut *rebuilders);
+        drop(rebuilders);
+        let reply = match reason {
+            Some(reason) => {
+                let reason = reason.replace(['\r', '\n'], " ");
+                format!("-TRYAGAIN the keys are not stored again: {reason}\r\n")
+            }
+            None => "+OK\r\n".to_owned(),
+        };
+        for wait in waits {
+            server.answer_wait(wait, reply.clone().into_bytes(), reason.is_some());
+        }
+    }
+
+    /// Whether this hub serves no keys because of a fault.
+    pub(crate) fn has_fault(&self) -> bool {
+        self.mode() == Mode::Failed
+    }
+
+    /// Whether this hub cannot note which message the stream has had.
+    pub(crate) fn has_mark_fault(&self) -> bool {
+        self.is_on() && !self.shown.lock().mark_fault.is_empty()
     }
 
     /// Why a standby refuses a write.
@@ -322,6 +366,7 @@ impl Quorum {
         );
         line(out, "cluster_keys", text);
         line(out, "cluster_keys_fault", &shown.fault);
+        line(out, "cluster_keys_mark_fault", &shown.mark_fault);
         line(out, "cluster_keys_last_error", &shown.last_error);
     }
 }

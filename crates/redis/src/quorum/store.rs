@@ -101,15 +101,21 @@ impl Store {
     }
 
     /// Sends a message to be stored; [`Store::stored`] waits for it.
-    pub(super) fn begin(
+    pub(super) fn begin(&mut self, place: (&str, String), payload: Bytes) -> Result<u64, String> {
+        self.begin_behind(place, Expectation::None, payload)
+    }
+
+    /// The same, refused unless the stream is as expected.
+    pub(super) fn begin_behind(
         &mut self,
         (stream, subject): (&str, String),
+        expectation: Expectation,
         payload: Bytes,
     ) -> Result<u64, String> {
         let storing = Storing {
             subject,
             stream: stream.to_owned(),
-            expectation: Expectation::None,
+            expectation,
             payload,
             ..Storing::default()
         };

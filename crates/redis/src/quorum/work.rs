@@ -96,8 +96,9 @@ enum Request {
     Again,
     /// Whether the bucket that has this revision of the lease is old enough.
     BucketAge(u64, u64),
-    /// Who has the lease, for a hub that has failed.
+    /// Who has the lease, and what the stream has, for a hub that has failed.
     Rival,
+    FailedStream,
     /// The newest snapshot, and its parts: number of the look, the message that it goes on behind,
     /// and how many there must be.
     Head(u64),
@@ -215,6 +216,7 @@ impl Work {
         let now_ns = monotonic_ns();
         match self.streams {
             _ if self.server.quorum.mode() == Mode::Failed => self.follow_failure(now_ns),
+            _ if self.server.quorum.is_rebuilding.load(Ordering::SeqCst) => self.is_rebuilt(),
             Streams::Made if !self.is_loaded => self.begin(),
             Streams::Made => {
                 let end = self.server.replication.log_end(&self.server);
@@ -229,6 +231,7 @@ impl Work {
         self.follow_snapshots();
         self.follow_coverage();
         self.file.note(self.member.known_message(), now_ns);
+        self.show_mark(now_ns);
     }
 
     /// Gives what the stream has not acknowledged a moment, and the lease back.
@@ -252,6 +255,7 @@ impl Work {
         if let Some(job) = self.snapshot_job.take() {
             let _ = job.join();
         }
+        self.file.finish();
         self.file.note(self.member.known_message(), u64::MAX);
         self.file.finish();
     }
@@ -311,6 +315,7 @@ impl Work {
             (Request::Stream, answer) => return self.stream_made(answer),
             (Request::Beginning, answer) => return self.stream_found(answer, now_ns),
             (Request::Rival, answer) => return self.rival_found(answer),
+            (Request::FailedStream, answer) => return self.failed_stream_found(answer, now_ns),
             (Request::Again, Answer::Made) => return,
             (Request::Again, _) => {}
             (Request::Head(round), Answer::Newest(entry)) => {
@@ -388,11 +393,15 @@ impl Work {
                     .read_deletion(request, entry.sequence, now_ns);
             }
             (Request::LeaseRead(request), Answer::Newest(entry)) => {
-                let entry = entry.as_ref().map(|entry| Entry {
+                let found = entry.as_ref().map(|entry| Entry {
                     revision: entry.sequence,
                     is_ours: entry.payload == self.mark,
                 });
-                return member.lease().read(request, entry, now_ns);
+                member.lease().read(request, found, now_ns);
+                if let Some(other) = entry.as_ref().filter(|one| one.payload != self.mark) {
+                    self.lease_is_anothers(&other.payload);
+                }
+                return;
             }
             (Request::LeaseWrite(request) | Request::LeaseRead(request), _) => {
                 member.lease().failed(request, now_ns);
@@ -542,7 +551,10 @@ impl Work {
                 KeysEvent::Deposed => self.deposed(),
                 KeysEvent::Lacking => self.lacking(),
                 KeysEvent::PassedOver(fault) => error!("keys: {fault}; it is passed over"),
-                KeysEvent::Failed(fault) => self.fail(&fault.to_string()),
+                KeysEvent::Failed(fault) => {
+                    self.keep_loaded_keys(&fault);
+                    self.fail(&fault.to_string());
+                }
             }
         }
     }
@@ -696,6 +708,15 @@ impl Work {
                 warn!("keys: the quorum answers again");
                 quorum.set_mode(server, quorum.mode());
             }
+        }
+    }
+
+    /// Shows whether it is noted which message the stream has had.
+    fn show_mark(&self, now_ns: u64) {
+        let fault = self.file.fault(now_ns).unwrap_or_default();
+        let mut shown = self.server.quorum.shown.lock();
+        if shown.mark_fault != fault {
+            shown.mark_fault = fault;
         }
     }
 

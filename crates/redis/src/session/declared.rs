@@ -71,7 +71,10 @@ pub(super) fn needs_no_keys(command: &Command) -> bool {
         .with(Flags::BLOCKING);
     // Both flags say that it runs where there are no keys.
     let runs_without = command.has(Flags::LOADING) && command.has(Flags::STALE);
-    (runs_without || command.has(Flags::TELLS_HEALTH)) && !command.has(OF_KEYS)
+    // Its reply says whether another client found a key empty.
+    let tells_of_waits = command.full_name == "client|unblock";
+    let is_apart = runs_without || command.has(Flags::TELLS_HEALTH);
+    is_apart && !command.has(OF_KEYS) && !tells_of_waits
 }
 
 #[cfg(test)]
@@ -92,10 +95,17 @@ mod tests {
         }
         for name in [
             "get", "set", "dbsize", "exec", "eval", "fcall_ro", "publish", "wait", "debug", "scan",
+            "waitaof", "blpop", "xread",
         ] {
             let command = lookup(name.as_bytes()).expect("a command");
             assert!(!needs_no_keys(command), "{name}");
         }
+        let is_unblock = |command: &&Command| command.full_name == "client|unblock";
+        let unblock = table::with_parts()
+            .iter()
+            .find(is_unblock)
+            .expect("a command");
+        assert!(!needs_no_keys(unblock));
         for name in [
             "ping",
             "info",

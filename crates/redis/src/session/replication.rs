@@ -9,7 +9,7 @@ use tidewire_resp::ArgumentList;
 use tidewire_resp::number::parse_integer;
 use tracing::info;
 
-use super::blocking::{NOT_INTEGER, NOT_ZERO_OR_ONE};
+use super::blocking::{NOT_INTEGER, NOT_ZERO_OR_ONE, TimeoutReply};
 use super::{Call, RespSession, State};
 use crate::attention::Obstacles;
 use crate::lane_waits::{LaneWait, WaitReason};
@@ -18,6 +18,7 @@ use crate::replication::{
     log_of, parse_offset, parse_port,
 };
 use crate::server::Server;
+use crate::waiting::Block;
 
 /// The REPLCONF settings of a client, and the replica that it becomes.
 #[derive(Debug, Default)]
@@ -372,11 +373,15 @@ impl State {
     }
 
     /// TIDEWIRE.KEYS: the keys of a group of hubs, by hand.
-    pub(super) fn quorum_keys(&self, call: &mut Call<'_>) {
+    pub(super) fn quorum_keys(&mut self, call: &mut Call<'_>) {
         match call.arguments[1].to_ascii_uppercase().as_slice() {
-            b"REBUILD" => match call.server.quorum.rebuild() {
-                Ok(()) => self.reply(call.context, |reply| reply.ok()),
-                Err(text) => self.refuse(call, &text),
+            b"REBUILD" if self.is_executing => self.refuse(call, REBUILD_ALONE),
+            b"REBUILD" => match call.server.quorum.rebuilding_misfit() {
+                Some(text) => self.refuse(call, &text),
+                None => {
+                    let wait = self.begin_wait(call, Block::Firm, None, TimeoutReply::Ok);
+                    call.server.quorum.rebuild(wait);
+                }
             },
             b"HELP" => self.help(call, KEYS_HELP),
             _ => self.refuse(call, "ERR syntax error"),
@@ -543,9 +548,12 @@ const KEYS_HELP: &[&str] = &[
     "TIDEWIRE.KEYS <subcommand>. Subcommands are:",
     "REBUILD",
     "    Store the keys of this hub's memory as those of its group, whose stream",
-    "    cannot be gone on with. INFO cluster says when this hub is the primary.",
+    "    cannot be gone on with. The reply is OK when this hub has the lease of the",
+    "    keys. INFO cluster says when it is the primary.",
     "HELP",
     "    Print this help.",
 ];
+const REBUILD_ALONE: &str = "ERR TIDEWIRE.KEYS REBUILD waits for the lease of the keys: it cannot \
+                             be a part of a transaction or a script";
 const CHOSEN_BY_QUORUM: &str = "ERR durability is \"quorum\": the hubs choose the primary by a \
                                 lease; stop the primary to move it";

@@ -35,6 +35,11 @@ impl KeysMember {
         true
     }
 
+    /// Whether the stream seems to lack messages that this hub needs, or had.
+    pub fn has_doubts(&self) -> bool {
+        self.lacks_since_ns.is_some()
+    }
+
     /// The primary has heard that this hub lacks messages: it stores a snapshot, however long that
     /// takes.
     pub fn primary_answers(&mut self, now_ns: u64) {

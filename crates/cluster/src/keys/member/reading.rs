@@ -4,7 +4,7 @@ use super::{Asked, KeysMember};
 use crate::keys::coverage::KeysExtent;
 use crate::keys::frame::{KeysEntry, KeysHeader};
 use crate::keys::interface::{KeysAction, KeysEvent, KeysRole};
-use crate::keys::position::{Effect, KeysFault, KeysPosition};
+use crate::keys::position::{EPOCH_JUMP_MAX, Effect, KeysFault, KeysPosition};
 
 impl KeysMember {
     pub(super) fn read_again(&mut self, next_ns: u64) {
@@ -191,20 +191,23 @@ impl KeysMember {
         } = self.position;
         if let Some(candidacy) = &mut self.candidacy {
             self.request += 1;
+            let before = self.position.epoch;
+            let epoch = next_epoch(before, candidacy.lease_epoch);
             let header = KeysHeader {
                 is_fence: true,
                 is_whole: true,
-                // A bucket that was made again may count from 1.
-                epoch: candidacy
-                    .lease_epoch
-                    .max(self.position.epoch.saturating_add(1)),
+                epoch,
                 offset,
                 history: candidacy.history,
             };
             // What other readers would not take is not written.
-            let mut next = self.position;
-            if let Err(fault) = next.read(sequence.saturating_add(1), &header.with_body(b"")) {
-                return self.fail(fault);
+            let (mut next, message) = (self.position, header.with_body(b""));
+            if next.read(sequence.saturating_add(1), &message).is_err() {
+                return self.fail(KeysFault::NoReign {
+                    sequence,
+                    before,
+                    epoch,
+                });
             }
             candidacy.fence = Some((self.request, header));
             self.actions.push_back(KeysAction::Fence {
@@ -242,5 +245,15 @@ impl KeysMember {
             Effect::Fence { address } => self.fence_read(address),
         }
         Ok(())
+    }
+}
+
+/// Returns the epoch of the reign behind another one: the lease's revision, if readers take that. A
+/// bucket that was made again may count from 1, or from a number that is no revision of a hub's.
+fn next_epoch(before: u64, lease_epoch: u64) -> u64 {
+    let next = before.saturating_add(1);
+    match lease_epoch.saturating_sub(before) <= EPOCH_JUMP_MAX {
+        true => lease_epoch.max(next),
+        false => next,
     }
 }

@@ -12,6 +12,7 @@ use tracing::warn;
 
 use super::{Request, STREAMS_RETRY_NS, Work};
 use crate::quorum::QuorumConfig;
+use crate::quorum::state::Mode;
 
 /// How long a hub that knows of no keys asks the others. Longer than a link takes to come back.
 const LISTEN_NS: u64 = 3_000_000_000;
@@ -21,6 +22,11 @@ const QUESTION: &[u8] = b"?";
 const LACKS: &[u8] = b"-";
 /// The primary sees to it.
 const HEALS: &[u8] = b"+";
+/// The question of a hub that is to store its keys again: whether another one can go on with the
+/// stream.
+const WHO_GOES_ON: &[u8] = b"?=";
+/// Before the name of a hub that can.
+const GOES_ON: &[u8] = b"=";
 
 /// Whether the streams exist.
 #[derive(Clone, Copy, Debug)]
@@ -126,6 +132,17 @@ impl Work {
             }
             return;
         }
+        if payload == WHO_GOES_ON {
+            if self.goes_on() {
+                let answer = [GOES_ON, self.config.hub.as_bytes()].concat();
+                self.link
+                    .publish(&self.config.mark_subject(), answer.into());
+            }
+            return;
+        }
+        if let Some(hub) = payload.strip_prefix(GOES_ON) {
+            return self.another_goes_on(hub);
+        }
         if payload == QUESTION {
             let known = self.member.known_message().max(self.known);
             if known > 0 {
@@ -148,6 +165,18 @@ impl Work {
             );
             self.known = message;
         }
+    }
+
+    /// Whether this hub has all keys of the stream, and can be the primary.
+    fn goes_on(&self) -> bool {
+        let mode = self.server.quorum.mode();
+        matches!(mode, Mode::Standby | Mode::Primary | Mode::Suspended) && !self.member.has_doubts()
+    }
+
+    /// Asks the other hubs whether one of them can go on with the stream.
+    pub(super) fn ask_who_goes_on(&self) {
+        let subject = self.config.mark_subject();
+        self.link.publish(&subject, WHO_GOES_ON.into());
     }
 
     /// Tells the primary which message this hub lacks.

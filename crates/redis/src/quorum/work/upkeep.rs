@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tidewire_cluster::keys::{KeysConfig, KeysHead, KeysMember, KeysPosition, KeysRole};
+use tidewire_cluster::keys::{KeysConfig, KeysFault, KeysHead, KeysMember, KeysPosition, KeysRole};
 use tidewire_lane::monotonic_ns;
 use tidewire_nats::{Answer, Entry};
 use tracing::{error, info, warn};
@@ -25,6 +25,8 @@ const LACKING_NS: u64 = 1_000_000_000;
 pub(super) struct Upkeep {
     /// Offset of the newest snapshot, and when the next may be made.
     pub(super) offset: u64,
+    /// The message behind which the snapshot goes on that was loaded.
+    loaded: u64,
     next_ns: u64,
     healing_ns: u64,
     /// Number of the look at the stored snapshots. One that a snapshot has overtaken says nothing.
@@ -55,6 +57,7 @@ impl Work {
                     let head = head.unwrap_or_default();
                     self.database = head.database as usize;
                     self.upkeep.offset = head.offset;
+                    self.upkeep.loaded = head.sequence;
                     self.server
                         .quorum
                         .durable
@@ -69,6 +72,19 @@ impl Work {
             }
         }
         None
+    }
+
+    /// The stream ends before the snapshot that this hub has loaded, and no message behind that is
+    /// known: this hub has all keys. A hub that ended while it stored its keys again leaves that.
+    pub(super) fn keep_loaded_keys(&self, fault: &KeysFault) {
+        let is_lost = matches!(fault, KeysFault::Lost { .. } | KeysFault::Replaced { .. });
+        let sequence = self.member.position().sequence;
+        let has_all = sequence > 0
+            && sequence == self.upkeep.loaded
+            && sequence == self.member.known_message();
+        if is_lost && has_all {
+            self.server.quorum.has_keys.store(true, Ordering::SeqCst);
+        }
     }
 
     /// Messages that this hub needs are missing. It keeps what it has until there is a newer
