@@ -7,6 +7,9 @@
 //!     └── not renewed for long enough, or another hub's entry is there ─────┘
 //! ```
 //!
+//! A bucket whose settings were changed lets entries expire too early. So a standby that has seen
+//! another hub's entry takes over only once that hub has stopped by its own clock.
+//!
 //! The owner stops by its own clock before the entry can expire at the server. It counts from when
 //! the last renewal that succeeded was *sent*: the server cannot have got it earlier.
 
@@ -23,6 +26,9 @@ pub fn first_sequence(wall_ms: u64) -> u64 {
 }
 
 const SEQUENCES_A_MILLISECOND: u64 = 10;
+
+/// How long a standby reads nothing but what is no lease until it writes over it.
+const FOREIGN_NS: u64 = 30_000_000_000;
 
 /// Settings of a lease.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +62,23 @@ pub struct Entry {
     pub is_ours: bool,
 }
 
+/// Returns whether an entry's value is a lease that a hub has written. Another client can have NATS
+/// write its own answers there, or what a stream has stored.
+pub fn is_mark(value: &[u8]) -> bool {
+    let Some(rest) = value.strip_prefix(b"{\"hub\":\"") else {
+        return false;
+    };
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+    let length = rest.iter().take_while(|byte| is_of_name(byte)).count();
+    let rest = &rest[length..];
+    let process = rest.strip_prefix(b"\",\"process\":\"");
+    let process = process.and_then(|rest| rest.strip_suffix(b"\"}"));
+    let session = rest.strip_prefix(b"\",\"session\":");
+    let session = session.and_then(|rest| rest.strip_suffix(b"}"));
+    let number = process.or(session).unwrap_or_default();
+    length > 0 && !number.is_empty() && number.iter().all(u8::is_ascii_hexdigit)
+}
+
 /// What the caller must do. Answer with the request's number, or report its failure; answers to
 /// earlier requests are ignored, because they would seem to be younger than they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +96,8 @@ pub enum LeaseAction {
         /// The revision.
         revision: u64,
     },
-    /// Read the entry: [`Lease::read`], [`Lease::read_deletion`] or [`Lease::failed`].
+    /// Read the entry: [`Lease::read`], [`Lease::read_deletion`], [`Lease::read_foreign`] or
+    /// [`Lease::failed`].
     Read {
         /// Number of the request.
         request: u64,
@@ -105,6 +129,17 @@ enum Asked {
     Read,
 }
 
+/// Another hub, as its entry was seen last.
+#[derive(Clone, Copy, Debug)]
+struct Rival {
+    /// The revision of its entry, or of what has taken its place.
+    revision: u64,
+    /// When this revision was seen first.
+    since_ns: u64,
+    /// When it has stopped by its own clock; known once its entry is gone.
+    stops_ns: Option<u64>,
+}
+
 /// One hub's part in the choice of a source's owner.
 #[derive(Debug)]
 pub struct Lease {
@@ -126,6 +161,10 @@ pub struct Lease {
     must_read: bool,
     /// Writes that were refused, one after the other.
     refusals: u32,
+    /// The hub that may be the owner still.
+    rival: Option<Rival>,
+    /// Since when only entries that are no leases were read.
+    foreign_ns: Option<u64>,
     has_ended: bool,
     actions: VecDeque<LeaseAction>,
     events: VecDeque<LeaseEvent>,
@@ -149,6 +188,8 @@ impl Lease {
             next_ns: now_ns,
             must_read: false,
             refusals: 0,
+            rival: None,
+            foreign_ns: None,
             has_ended: false,
             actions: VecDeque::new(),
             events: VecDeque::new(),
@@ -199,15 +240,39 @@ impl Lease {
             self.actions.push_back(LeaseAction::Delete { revision });
         } else if self.epoch.is_some() {
             self.held_until_ns = self.held_until_ns.max(held_until_ns);
+        } else if let Some(stops_ns) = self.rival_stops_ns(now_ns).filter(|&at| now_ns < at) {
+            self.next_ns = self.next_ns.min(stops_ns).max(now_ns);
         } else if now_ns < held_until_ns {
             self.held_until_ns = held_until_ns;
             self.epoch = Some(revision);
+            self.rival = None;
+            self.foreign_ns = None;
             self.events
                 .push_back(LeaseEvent::Acquired { epoch: revision });
         } else {
             // The answer was on its way for too long: the entry may expire at any time.
             self.next_ns = now_ns;
         }
+    }
+
+    /// Returns when the hub whose entry was there before has stopped. An entry that was seen for
+    /// nearly as long as it lives was not renewed. Any other one was taken away, perhaps right
+    /// after it was renewed.
+    fn rival_stops_ns(&mut self, now_ns: u64) -> Option<u64> {
+        let LeaseConfig {
+            hold_ns, poll_ns, ..
+        } = self.config;
+        let rival = self.rival.as_mut()?;
+        let seen_ns = now_ns.saturating_sub(rival.since_ns);
+        let last_ns = match seen_ns >= hold_ns - poll_ns {
+            true => rival.since_ns,
+            false => now_ns,
+        };
+        Some(
+            *rival
+                .stops_ns
+                .get_or_insert(last_ns.saturating_add(hold_ns)),
+        )
     }
 
     /// Reports that the entry was not written: there is one, or it has another revision.
@@ -232,13 +297,15 @@ impl Lease {
         }
         self.asked = Asked::Nothing;
         self.must_read = false;
+        self.foreign_ns = None;
         match entry {
             Some(entry) if entry.is_ours => {
                 self.revision = Some(entry.revision);
                 self.next_ns = now_ns;
             }
-            Some(_) => {
+            Some(entry) => {
                 self.lose();
+                self.note_rival(entry.revision, now_ns);
                 self.refusals = 0;
                 self.next_ns = now_ns.saturating_add(self.config.poll_ns);
             }
@@ -256,6 +323,40 @@ impl Lease {
         if self.asked == Asked::Read && request == self.request {
             self.read(request, None, now_ns);
             self.revision = Some(revision);
+            self.rival = None;
+        }
+    }
+
+    /// Reports that the entry is no lease ([`is_mark`]): it has taken the place of one. The owner
+    /// writes over it at once. A standby waits: the owner's lease may be there between two reads.
+    pub fn read_foreign(&mut self, request: u64, revision: u64, now_ns: u64) {
+        if self.asked != Asked::Read || request != self.request {
+            return;
+        }
+        self.asked = Asked::Nothing;
+        self.must_read = false;
+        if self.epoch.is_none() {
+            self.note_rival(revision, now_ns);
+            let since_ns = *self.foreign_ns.get_or_insert(now_ns);
+            if now_ns < since_ns.saturating_add(FOREIGN_NS) {
+                self.revision = None;
+                self.refusals = 0;
+                self.next_ns = now_ns.saturating_add(self.config.poll_ns);
+                return;
+            }
+        }
+        self.revision = Some(revision);
+        self.next_ns = now_ns;
+    }
+
+    /// Notes the revision of an entry that this hub has not written.
+    fn note_rival(&mut self, revision: u64, now_ns: u64) {
+        if self.rival.is_none_or(|rival| rival.revision != revision) {
+            self.rival = Some(Rival {
+                revision,
+                since_ns: now_ns,
+                stops_ns: None,
+            });
         }
     }
 
@@ -427,8 +528,9 @@ mod tests {
             now_ns,
         );
         assert_eq!(act(&mut lease, now_ns), None);
-        lease.entry_is_gone(now_ns + 1);
-        assert_eq!(act(&mut lease, now_ns + 1), Some(Did::Create));
+        let now_ns = now_ns + 3 * SECOND;
+        lease.entry_is_gone(now_ns);
+        assert_eq!(act(&mut lease, now_ns), Some(Did::Create));
         lease.written(lease.request, 31, now_ns + 2);
         assert_eq!(lease.next_event(), Some(LeaseEvent::Acquired { epoch: 31 }));
     }
@@ -522,6 +624,120 @@ mod tests {
             now_ns = lease.deadline_ns().max(now_ns + 1);
         }
         assert!(count < 100, "{count} requests in 10 s");
+    }
+
+    fn reads(lease: &mut Lease, revision: u64, now_ns: u64) {
+        assert_eq!(act(lease, now_ns), Some(Did::Create));
+        lease.refused(lease.request, now_ns);
+        assert_eq!(act(lease, now_ns), Some(Did::Read));
+        let is_ours = false;
+        lease.read(lease.request, Some(Entry { revision, is_ours }), now_ns);
+    }
+
+    /// Entries lived for 100 ms, and two hubs said at once that they were the primary.
+    #[test]
+    fn an_entry_that_vanishes_early_may_be_of_an_owner_that_goes_on() {
+        let mut lease = lease();
+        for half in 0..4 {
+            // It is renewed each second.
+            reads(&mut lease, 7 + half / 2, half * SECOND / 2);
+        }
+        let gone_ns = 2 * SECOND;
+        assert_eq!(act(&mut lease, gone_ns), Some(Did::Create));
+        lease.written(lease.request, 9, gone_ns);
+        assert_eq!((lease.next_event(), lease.epoch(gone_ns)), (None, None));
+        let (mut now_ns, mut revision) = (gone_ns, 9);
+        while lease.epoch(now_ns).is_none() {
+            now_ns = lease.deadline_ns();
+            assert_eq!(act(&mut lease, now_ns), Some(Did::Renew { revision }));
+            revision += 1;
+            lease.written(lease.request, revision, now_ns);
+        }
+        assert_eq!(
+            now_ns,
+            gone_ns + 5 * SECOND / 2,
+            "it has stopped by its own clock"
+        );
+        assert_eq!(
+            lease.next_event(),
+            Some(LeaseEvent::Acquired { epoch: revision })
+        );
+    }
+
+    #[test]
+    fn an_entry_that_has_expired_is_replaced_without_delay() {
+        let mut lease = lease();
+        for half in 0..6 {
+            reads(&mut lease, 7, half * SECOND / 2);
+        }
+        let now_ns = 3 * SECOND;
+        assert_eq!(act(&mut lease, now_ns), Some(Did::Create));
+        lease.written(lease.request, 9, now_ns);
+        assert_eq!(lease.next_event(), Some(LeaseEvent::Acquired { epoch: 9 }));
+    }
+
+    /// An answer of NATS about a stream, in place of the lease, suspended the primary.
+    #[test]
+    fn what_is_no_lease_is_written_over_by_the_owner_at_once_and_by_others_later() {
+        let mut lease = owner();
+        assert_eq!(act(&mut lease, SECOND), Some(Did::Renew { revision: 7 }));
+        lease.refused(lease.request, SECOND);
+        assert_eq!(act(&mut lease, SECOND), Some(Did::Read));
+        lease.read_foreign(lease.request, 8, SECOND);
+        assert_eq!(act(&mut lease, SECOND), Some(Did::Renew { revision: 8 }));
+        lease.written(lease.request, 9, SECOND);
+        assert_eq!(
+            (lease.next_event(), lease.epoch(3 * SECOND)),
+            (None, Some(7))
+        );
+
+        // A standby sees nothing else, because it is put there again and again.
+        let mut other = self::lease();
+        reads(&mut other, 7, 0);
+        let (mut now_ns, mut revision) = (SECOND / 2, 8);
+        let written_ns = loop {
+            match act(&mut other, now_ns) {
+                Some(Did::Create) => other.refused(other.request, now_ns),
+                Some(Did::Read) => {
+                    revision += 2;
+                    other.read_foreign(other.request, revision, now_ns);
+                }
+                Some(Did::Renew { revision: found }) if found == revision => break now_ns,
+                _ => now_ns = other.deadline_ns(),
+            }
+        };
+        assert_eq!(written_ns, SECOND / 2 + FOREIGN_NS);
+        // The owner learns of it meanwhile, or has stopped.
+        other.written(other.request, 99, written_ns);
+        assert_eq!(other.epoch(written_ns), None);
+        while other.epoch(now_ns).is_none() {
+            now_ns = other.deadline_ns();
+            act(&mut other, now_ns);
+            other.written(other.request, 100, now_ns);
+        }
+        assert_eq!(now_ns, written_ns + 5 * SECOND / 2);
+    }
+
+    #[test]
+    fn leases_are_told_from_what_nats_answers() {
+        for mark in [
+            &br#"{"hub":"hub-1","session":4294967295}"#[..],
+            br#"{"hub":"a_B","process":"00ff00ff00ff00ff00ff00ff"}"#,
+        ] {
+            assert!(is_mark(mark), "{}", mark.escape_ascii());
+        }
+        for other in [
+            &b""[..],
+            br#"{"type":"io.nats.jetstream.api.v1.stream_info_response","total":0}"#,
+            br#"{"stream":"TW_desk_LOG_a","seq":7}"#,
+            br#"{"hub":"","session":1}"#,
+            br#"{"hub":"a","session":}"#,
+            br#"{"hub":"a","session":1"#,
+            br#"{"hub":"a","process":"x"}"#,
+            br#"{"hub":"a","process":"0}"#,
+        ] {
+            assert!(!is_mark(other), "{}", other.escape_ascii());
+        }
     }
 
     #[test]

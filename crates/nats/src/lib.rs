@@ -17,6 +17,7 @@ mod link;
 mod replies;
 mod requests;
 mod settings;
+mod streams;
 mod thread;
 mod work;
 

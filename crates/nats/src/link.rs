@@ -35,6 +35,7 @@ pub(crate) enum Command {
     Publish { subject: String, payload: Bytes },
     Ask(u64, Asking),
     Store(u64, Storing),
+    StoreLease(u64, Storing, StreamSettings),
     Make(u64, StreamSettings),
     Newest(u64, String, Option<String>),
     Count(u64, String, Option<String>),
@@ -108,7 +109,14 @@ impl Link {
         self.give(Command::Store(tag, storing));
     }
 
-    /// Makes a stream, or changes it to these settings.
+    /// Stores a lease in its bucket. It counts only if the bucket has these settings: otherwise the
+    /// answer is [`crate::Answer::Failed`], and the settings are put right if they can be.
+    pub fn store_lease(&self, tag: u64, storing: Storing, bucket: StreamSettings) {
+        self.give(Command::StoreLease(tag, storing, bucket));
+    }
+
+    /// Makes a stream, or changes it to these settings. One that has subjects of something else
+    /// stays as it is: the answer is [`crate::Answer::Failed`].
     pub fn make_stream(&self, tag: u64, settings: StreamSettings) {
         self.give(Command::Make(tag, settings));
     }
@@ -175,6 +183,7 @@ impl Command {
             Self::Subscribe(_) | Self::Listen(_) | Self::Publish { .. } => None,
             Self::Ask(tag, _)
             | Self::Store(tag, _)
+            | Self::StoreLease(tag, ..)
             | Self::Make(tag, _)
             | Self::Newest(tag, ..)
             | Self::Count(tag, ..)

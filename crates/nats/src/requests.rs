@@ -3,21 +3,16 @@
 use std::time::Duration;
 
 use async_nats::client::{PublishError, PublishErrorKind};
-use async_nats::jetstream::context::{CreateStreamError, CreateStreamErrorKind};
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::response::Response;
-use async_nats::jetstream::stream::{
-    Config, DiscardPolicy, Info, InfoError, RawMessageErrorKind, State, StorageType,
-};
+use async_nats::jetstream::stream::{Info, InfoError, RawMessageErrorKind, State};
 use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{Client, HeaderMap, StatusCode};
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tracing::warn;
 
 use crate::replies::{Expected, Replies, was_passed_on};
-use crate::settings::StreamSettings;
 use crate::{Answer, Asking, Entry, Expectation, Extent, Fetching, Part, Purging, Storing};
 
 /// The header by which a publisher says what a stream's last sequence is.
@@ -119,142 +114,6 @@ pub(crate) fn replied(reply: Option<async_nats::Message>) -> Answer {
         None => Answer::TimedOut,
         Some(message) if message.status == Some(StatusCode::NO_RESPONDERS) => Answer::NotHeard,
         Some(message) => Answer::Reply(message.payload),
-    }
-}
-
-/// Makes a stream, or changes it.
-pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer {
-    let config = Config {
-        name: settings.name.clone(),
-        subjects: settings.subjects.clone(),
-        num_replicas: settings.replicas,
-        max_messages_per_subject: settings
-            .per_subject_max
-            .map_or(-1, |count| i64::try_from(count).unwrap_or(i64::MAX)),
-        max_age: settings.age_max,
-        max_bytes: settings
-            .bytes_max
-            .map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
-        max_messages: -1,
-        max_consumers: -1,
-        max_message_size: -1,
-        discard: match settings.refuses_when_full {
-            true => DiscardPolicy::New,
-            false => DiscardPolicy::Old,
-        },
-        duplicate_window: repeated_within(&settings),
-        storage: match settings.in_memory {
-            true => StorageType::Memory,
-            false => StorageType::File,
-        },
-        allow_direct: true,
-        allow_rollup: true,
-        first_sequence: settings.first_sequence.filter(|&first| first > 0),
-        ..Config::default()
-    };
-    // Another client may make it at the same time, with another first sequence.
-    let mut is_repeated = false;
-    loop {
-        let found = match info(context, &settings.name).await {
-            Ok(info) => Some(info.config),
-            Err(Answer::NoStream) if settings.must_exist => return Answer::NoStream,
-            Err(Answer::NoStream) => None,
-            // It may have the right to make the stream, and none to look at it.
-            Err(_) if settings.keeps_existing => None,
-            Err(answer) => return answer,
-        };
-        if found.is_some() && settings.keeps_existing {
-            // Without a change, and so without the right to change it.
-            return Answer::Made;
-        }
-        let (right, made) = match found {
-            Some(found) => {
-                let config = changed(&config, &found);
-                if config == found {
-                    // It may have no right to change it, and needs none.
-                    return Answer::Made;
-                }
-                let made = context.update_stream(config).await.map(drop);
-                ("UPDATE", made)
-            }
-            None => {
-                let made = context.create_stream(config.clone()).await.map(drop);
-                ("CREATE", made)
-            }
-        };
-        match made {
-            Ok(()) => return Answer::Made,
-            Err(error) if was_made_meanwhile(&error.kind()) && settings.keeps_existing => {
-                return Answer::Made;
-            }
-            Err(error) if !is_repeated && was_made_meanwhile(&error.kind()) => is_repeated = true,
-            Err(error) => return Answer::Failed(not_made(&settings.name, right, &error)),
-        }
-    }
-}
-
-/// Says why a stream is not as it must be. The servers do not answer a user without the right.
-fn not_made(name: &str, right: &str, error: &CreateStreamError) -> String {
-    let (what, asks) = match right {
-        "UPDATE" => ("has other settings, which cannot be changed", "changing it"),
-        _ => ("cannot be made", "making it"),
-    };
-    match error.kind() {
-        CreateStreamErrorKind::TimedOut => format!(
-            "stream {name} {what}: no answer; {asks} needs the right to publish to \
-             $JS.API.STREAM.{right}.{name}"
-        ),
-        CreateStreamErrorKind::JetStreamUnavailable => error.to_string(),
-        _ => format!("stream {name} {what}: {error}"),
-    }
-}
-
-/// Returns the settings for a stream that exists: only what a hub relies on is changed. It keeps
-/// its first sequence, and its copies if they are more: another client's messages rely on them.
-fn changed(config: &Config, found: &Config) -> Config {
-    let (name, copies) = (&config.name, found.num_replicas);
-    if copies > config.num_replicas {
-        let wanted = config.num_replicas;
-        warn!(
-            name,
-            copies, wanted, "a stream has more copies than this hub wants; it keeps them"
-        );
-    }
-    // Of a stream without a limit it says nothing.
-    let is_limited = config.max_bytes >= 0;
-    let discard = match config.discard {
-        DiscardPolicy::Old if !is_limited => found.discard,
-        wanted => wanted,
-    };
-    Config {
-        subjects: config.subjects.clone(),
-        num_replicas: copies.max(config.num_replicas),
-        max_messages_per_subject: config.max_messages_per_subject,
-        max_age: config.max_age,
-        max_bytes: config.max_bytes,
-        max_messages: config.max_messages,
-        max_message_size: config.max_message_size,
-        discard,
-        duplicate_window: config.duplicate_window,
-        allow_direct: config.allow_direct,
-        ..found.clone()
-    }
-}
-
-fn was_made_meanwhile(kind: &CreateStreamErrorKind) -> bool {
-    match kind {
-        CreateStreamErrorKind::JetStream(error) => {
-            error.error_code() == ErrorCode::STREAM_NAME_EXIST
-        }
-        _ => false,
-    }
-}
-
-/// Returns how long ids are remembered: not longer than the messages, which the servers refuse.
-fn repeated_within(settings: &StreamSettings) -> Duration {
-    match settings.age_max.is_zero() {
-        true => settings.repeated_within,
-        false => settings.repeated_within.min(settings.age_max),
     }
 }
 
@@ -396,7 +255,7 @@ fn last_missing(state: &State) -> u64 {
     }
 }
 
-async fn info(context: &Context, stream: &str) -> Result<Info, Answer> {
+pub(crate) async fn info(context: &Context, stream: &str) -> Result<Info, Answer> {
     match context.get_stream_no_info(stream).await {
         Ok(stream) => stream.get_info().await.map_err(|error| no_info(&error)),
         Err(error) => Err(Answer::Failed(error.to_string())),
@@ -516,48 +375,6 @@ pub(crate) async fn batch(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A hub whose file lacked `replicas` lowered the streams of all hubs to one copy.
-    #[test]
-    fn a_stream_keeps_its_copies_when_a_client_wants_fewer() {
-        let with = |num_replicas, first_sequence| Config {
-            num_replicas,
-            first_sequence,
-            ..Config::default()
-        };
-        let found = with(3, Some(7));
-        assert_eq!(changed(&with(1, Some(9)), &found), found);
-        assert_eq!(changed(&with(5, None), &found), with(5, Some(7)));
-    }
-
-    /// Settings that an administrator had made were taken back, or the servers refused that.
-    #[test]
-    fn a_stream_keeps_the_settings_on_which_no_hub_relies() {
-        let wanted = Config {
-            max_bytes: -1,
-            discard: DiscardPolicy::Old,
-            max_age: Duration::from_secs(3),
-            ..Config::default()
-        };
-        let found = Config {
-            description: Some("made by hand".to_owned()),
-            discard: DiscardPolicy::New,
-            deny_delete: true,
-            allow_rollup: true,
-            max_age: Duration::from_secs(9),
-            ..wanted.clone()
-        };
-        let expected = Config {
-            max_age: wanted.max_age,
-            ..found.clone()
-        };
-        assert_eq!(changed(&wanted, &found), expected);
-        let limited = Config {
-            max_bytes: 1,
-            ..wanted
-        };
-        assert_eq!(changed(&limited, &found).discard, DiscardPolicy::Old);
-    }
 
     #[test]
     fn requests_are_json_that_the_servers_read() {

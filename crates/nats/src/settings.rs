@@ -123,6 +123,9 @@ pub struct StreamSettings {
     pub keeps_existing: bool,
     /// Whether it is changed only, and not made: [`crate::Answer::NoStream`] if there is none.
     pub must_exist: bool,
+    /// Whether its subjects are replaced even if they belong to something else: its name is in no
+    /// other use. A stream otherwise keeps such subjects, and is not used.
+    pub takes_its_name: bool,
 }
 
 impl StreamSettings {
@@ -136,6 +139,7 @@ impl StreamSettings {
             age_max: age,
             repeated_within: age,
             first_sequence: Some(first_revision),
+            takes_its_name: true,
             ..Self::default()
         }
     }
@@ -156,6 +160,7 @@ impl Default for StreamSettings {
             first_sequence: None,
             keeps_existing: false,
             must_exist: false,
+            takes_its_name: false,
         }
     }
 }

@@ -11,7 +11,7 @@ use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ClientError, ConnectErrorKind, ConnectOptions, Server, ServerError};
 use bytes::Bytes;
 use futures_util::StreamExt;
-use futures_util::future::select;
+use futures_util::future::{join, select};
 use tidewire_retry::Seldom;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
@@ -21,7 +21,8 @@ use crate::inbox::Inbox;
 use crate::link::Command;
 use crate::replies::{Replies, is_passed_on};
 use crate::requests;
-use crate::settings::{Credentials, Settings};
+use crate::settings::{Credentials, Settings, StreamSettings};
+use crate::streams;
 use crate::{Answer, Event, Message, Storing};
 
 /// Longest delay between two attempts to connect.
@@ -272,7 +273,7 @@ impl Worker {
                     Err(answer) => self.inbox.put(Event::Answer { tag, answer }),
                 }
             }
-            Command::Store(tag, _) if !self.is_linked() => {
+            Command::Store(tag, _) | Command::StoreLease(tag, ..) if !self.is_linked() => {
                 let answer = Answer::TimedOut;
                 self.inbox.put(Event::Answer { tag, answer });
             }
@@ -288,9 +289,12 @@ impl Worker {
                     Err(answer) => self.inbox.put(Event::Answer { tag, answer }),
                 }
             }
+            Command::StoreLease(tag, storing, bucket) => {
+                self.store_lease(tag, storing, bucket).await;
+            }
             Command::Make(tag, settings) => {
                 let context = self.context.clone();
-                self.answer(tag, async move { requests::make(&context, settings).await });
+                self.answer(tag, async move { streams::make(&context, settings).await });
             }
             Command::Newest(tag, stream, subject) => {
                 let context = self.context.clone();
@@ -324,6 +328,27 @@ impl Worker {
                 self.batch(tag, fetching.stream, request);
             }
         }
+    }
+
+    /// Stores a lease, and looks at its bucket at the same time: entries that end too early, or
+    /// never, are no leases.
+    async fn store_lease(&self, tag: u64, storing: Storing, bucket: StreamSettings) {
+        let storing = self.in_domain(storing);
+        let begun = requests::begin_store(&self.client, &self.replies, storing).await;
+        let (limit, context) = (self.timeout, self.context.clone());
+        let expected = match begun {
+            Ok(expected) => expected,
+            Err(answer) => return self.inbox.put(Event::Answer { tag, answer }),
+        };
+        self.answer_with(tag, async move {
+            let kept = tokio::time::timeout(limit * 2, streams::keep(&context, bucket));
+            let (reply, kept) = join(expected.wait(limit), kept).await;
+            match kept {
+                Ok(None) => requests::stored(reply),
+                Ok(Some(fault)) => fault,
+                Err(_) => Answer::TimedOut,
+            }
+        });
     }
 
     /// Leaf nodes do not pass the subjects of buckets on: another domain has them under the prefix

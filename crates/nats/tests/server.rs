@@ -572,14 +572,31 @@ fn a_stream_that_is_to_be_kept_stays_as_it_is() {
     // With another subject, which the first one does not take.
     let other = StreamSettings {
         subjects: vec!["tw.other.>".to_owned()],
-        ..kept
+        ..kept.clone()
     };
     user.link.make_stream(2, other);
-    assert!(matches!(user.answer(2), Answer::Made));
+    let answer = user.answer(2);
+    let is_told = |text: &String| text.contains("tw.log.>") && text.contains("tw.other.>");
+    assert!(
+        matches!(&answer, Answer::Failed(text) if is_told(text)),
+        "{answer:?}"
+    );
     let answer = user.store(3, "tw.other.a", "", Expectation::None);
     assert!(matches!(answer, Answer::NoStream), "{answer:?}");
-    let answer = user.store(4, "tw.log.a", "", Expectation::None);
-    assert!(matches!(answer, Answer::Stored { .. }), "{answer:?}");
+    // With another limit, which does not count: the second message would replace the first.
+    let limited = StreamSettings {
+        per_subject_max: Some(1),
+        ..kept
+    };
+    user.link.make_stream(4, limited);
+    assert!(matches!(user.answer(4), Answer::Made));
+    for tag in [5, 6] {
+        let answer = user.store(tag, "tw.log.a", "", Expectation::None);
+        assert!(matches!(answer, Answer::Stored { .. }), "{answer:?}");
+    }
+    user.link.count(7, "LOG", None);
+    let answer = user.answer(7);
+    assert!(matches!(answer, Answer::Count(2)), "{answer:?}");
 }
 
 /// A stream of another hub, whose message can be sent to any subject.

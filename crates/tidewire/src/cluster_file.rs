@@ -26,6 +26,7 @@ struct File {
     cluster: String,
     hub: String,
     servers: Vec<String>,
+    domain: Option<String>,
     source: Option<String>,
     receive: Option<Vec<String>>,
     share: Vec<String>,
@@ -129,6 +130,10 @@ fn cluster(file: &File, place: &FilePlace) -> Result<ClusterConfig, Failure> {
     let source = file.source.as_deref();
     let hub = needed(&file.hub, "hub")?;
     let name = needed(&file.cluster, "cluster")?;
+    check_cluster(&name)
+        .map_err(|text| Failure::usage(format!("{} = {text}", place.of("cluster"))))?;
+    let domain = file.domain.as_deref();
+    let domain = domain.map(|name| needed(name, "domain")).transpose()?;
     let login = file.login();
     let mut config = ClusterConfig {
         source: source.map(|name| needed(name, "source")).transpose()?,
@@ -155,6 +160,7 @@ fn cluster(file: &File, place: &FilePlace) -> Result<ClusterConfig, Failure> {
             credentials: login.credentials(place)?,
             tls: login.tls(place)?,
             inbox: inbox(&name, &hub),
+            domain: domain.map(|name| name.to_string()),
             ..Settings::default()
         },
         name,
@@ -252,6 +258,16 @@ fn name_of(text: &str, name: &str, place: &FilePlace) -> Result<ClusterName, Fai
         .map_err(|error| Failure::usage(format!("{}: {error}", place.of(name))))
 }
 
+/// Returns what is wrong with a name as that of a cluster.
+fn check_cluster(name: &ClusterName) -> Result<(), String> {
+    name.part_of_stream().map_or(Ok(()), |part| {
+        Err(format!(
+            "'{name}': a cluster's name may not have the part '{part}' behind a '_', because its \
+             streams would have the names of another cluster's; choose another name"
+        ))
+    })
+}
+
 /// How long the log keeps frames, unless the file says otherwise.
 const LOG_SECONDS: u64 = 600;
 /// How much the log keeps of a source, unless the file says otherwise.
@@ -293,6 +309,21 @@ mod tests {
         assert!(config.source.is_none());
         assert!(config.receives("nasdaq"));
         assert_eq!(config.replicas, 1);
+    }
+
+    /// Two clusters made one stream, and the later one took it from the other.
+    #[test]
+    fn a_cluster_whose_streams_would_be_those_of_another_one_is_refused() {
+        let rest = "hub = 'a'\nservers = ['nats://127.0.0.1:4222']\nsource = 'x_LOG_y'\n";
+        let error = parsed(&format!("cluster = 'd_LOG_x'\n{rest}")).unwrap_err();
+        assert!(
+            error.contains("'d_LOG_x'") && error.contains("'LOG'"),
+            "{error}"
+        );
+        assert!(parsed(&format!("cluster = 'd_log_x'\n{rest}")).is_ok());
+        let relay = "[[relay]]\nsource = 'nasdaq'\ncluster = 'far_KEYS'\n";
+        let error = parsed(&format!("cluster = 'd'\n{rest}{relay}")).unwrap_err();
+        assert!(error.contains("'far_KEYS'"), "{error}");
     }
 
     #[test]

@@ -31,9 +31,11 @@ pub(super) const CLUSTER: &[HubCounter] = &[
         line(out, "cluster_dropped_messages", shown.dropped);
         if let Some(own) = &shown.own {
             line(out, "cluster_own", own);
+            line(out, "cluster_own_fault", &own.fault);
         }
         for (number, relay) in shown.relays.iter().enumerate() {
             line(out, &format!("cluster_relay{number}"), relay);
+            line(out, &format!("cluster_relay{number}_fault"), &relay.own.fault);
         }
         let (heard, silent): (Vec<_>, Vec<_>) =
             shown.remote.iter().partition(|source| source.is_heard);

@@ -116,6 +116,14 @@ impl ClusterName {
         &self.0
     }
 
+    /// Returns the part that no cluster's name may have, if this one has it: a stream's name would
+    /// be that of another cluster, too. `TW_d_LOG_x_LOG_y` is of the source `y` of the cluster
+    /// `d_LOG_x`, or of the source `x_LOG_y` of `d`.
+    pub fn part_of_stream(&self) -> Option<&str> {
+        let mut parts = self.0.split('_').skip(1);
+        parts.find(|part| STREAM_KINDS.contains(part))
+    }
+
     /// Returns the name as frames between hubs have it.
     pub(super) fn to_text(&self) -> ClusterText {
         debug_assert!(self.0.len() <= NAME_LENGTH_MAX, "it has room for each name");
@@ -146,6 +154,9 @@ impl FromStr for ClusterName {
     }
 }
 
+/// What stands between the cluster's name and another one in names of streams.
+const STREAM_KINDS: [&str; 4] = ["LOG", "SNAP", "KEYS", "KEYSNAP"];
+
 /// Maximum bytes of a name.
 const NAME_LENGTH_MAX: usize = 48;
 
@@ -160,6 +171,47 @@ mod tests {
         }
         for name in ["", "a.b", "a*", ">", "a b", "é", &"x".repeat(49)] {
             assert!(name.parse::<ClusterName>().is_err(), "{name}");
+        }
+    }
+
+    /// The hub of a second cluster, whose names made the same stream, took it from the first one.
+    #[test]
+    fn no_two_clusters_make_a_stream_of_the_same_name() {
+        let parts = ["d", "x", "", "LOG", "KEYS", "KEYSNAP", "SNAP", "AUDIT"];
+        let mut names: Vec<String> = parts.iter().map(|&part| part.to_owned()).collect();
+        for _ in 0..2 {
+            let longer = names
+                .iter()
+                .flat_map(|name| parts.map(|part| format!("{name}_{part}")));
+            names.extend(longer.collect::<Vec<_>>());
+            names.sort_unstable();
+            names.dedup();
+        }
+        let names: Vec<ClusterName> = names.iter().filter_map(|name| name.parse().ok()).collect();
+        let mut made = std::collections::HashMap::new();
+        for cluster in names.iter().filter(|name| name.part_of_stream().is_none()) {
+            let mut note = |stream: String, of: String| {
+                let other = made.insert(stream.clone(), of.clone());
+                assert_eq!(other, None, "{stream} is of {of}, too");
+            };
+            note(format!("TW_{cluster}_AUDIT"), format!("{cluster}"));
+            for (kind, name) in STREAM_KINDS
+                .iter()
+                .flat_map(|kind| names.iter().map(move |name| (kind, name)))
+            {
+                note(
+                    format!("TW_{cluster}_{kind}_{name}"),
+                    format!("{cluster}.{kind}.{name}"),
+                );
+            }
+        }
+        for name in ["d_LOG_x", "d_KEYS", "a__SNAP", "prod_KEYSNAP_1"] {
+            let name: ClusterName = name.parse().unwrap();
+            assert!(name.part_of_stream().is_some(), "{name}");
+        }
+        for name in ["d_log_x", "KEYS", "LOGS_LOGS", "d-LOG-x"] {
+            let name: ClusterName = name.parse().unwrap();
+            assert_eq!(name.part_of_stream(), None, "{name}");
         }
     }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tidewire_cluster::{
     Destination, Entry, Frame, Lease, LeaseAction, LeaseConfig, LeaseEvent, Owner, OwnerAction,
-    OwnerConfig, OwnerState, Path, Publication, Times,
+    OwnerConfig, OwnerState, Path, Publication, Times, lease,
 };
 use tidewire_feed::server::Relay;
 use tidewire_nats::{Answer, Expectation, Link, Message, Storing};
@@ -14,7 +14,7 @@ use super::conflation::Conflation;
 use super::own::OwnTopics;
 use super::requests::{Request, Requests};
 use super::status::Outgoing as Figures;
-use super::streams::{Outcome, Streams};
+use super::streams::{Outcome, Streams, bucket};
 use super::subjects::{Kind, Subjects, parse};
 use crate::market::Market;
 
@@ -118,7 +118,9 @@ impl Outgoing {
 
     /// Handles a message of these subscriptions. Returns false if it is another one.
     pub(super) fn hear(&mut self, message: &Message, now_ns: u64) -> bool {
-        if message.payload.is_empty() && self.subjects.lease() == message.subject {
+        let is_lease = self.subjects.lease() == message.subject;
+        if is_lease && !lease::is_mark(&message.payload) {
+            // It was deleted, or another client has had NATS write there.
             self.lease.entry_is_gone(now_ns);
             return true;
         }
@@ -267,11 +269,13 @@ impl Outgoing {
             match action {
                 LeaseAction::Create { request } => {
                     let tag = requests.open(Request::LeaseWrite(request));
-                    link.store(tag, write(0, false, self.mark.clone()));
+                    let bucket = bucket((&self.config, &self.subjects), 0);
+                    link.store_lease(tag, write(0, false, self.mark.clone()), bucket);
                 }
                 LeaseAction::Renew { request, revision } => {
                     let tag = requests.open(Request::LeaseWrite(request));
-                    link.store(tag, write(revision, false, self.mark.clone()));
+                    let bucket = bucket((&self.config, &self.subjects), 0);
+                    link.store_lease(tag, write(revision, false, self.mark.clone()), bucket);
                 }
                 LeaseAction::Read { request } => {
                     let tag = requests.open(Request::LeaseRead(request));
@@ -403,6 +407,11 @@ impl Outgoing {
             (Request::LeaseRead(number), Answer::Newest(Some(entry))) if entry.is_deletion => {
                 self.lease.read_deletion(number, entry.sequence, now_ns);
             }
+            (Request::LeaseRead(number), Answer::Newest(Some(entry)))
+                if !lease::is_mark(&entry.payload) =>
+            {
+                self.lease.read_foreign(number, entry.sequence, now_ns);
+            }
             (Request::LeaseRead(number), Answer::Newest(entry)) => {
                 let entry = entry.map(|entry| Entry {
                     revision: entry.sequence,
@@ -411,8 +420,12 @@ impl Outgoing {
                 self.lease.read(number, entry, now_ns);
             }
             (Request::LeaseWrite(number) | Request::LeaseRead(number), answer) => {
-                if matches!(answer, Answer::NoStream) {
-                    self.streams.one_is_gone(now_ns);
+                match answer {
+                    Answer::NoStream => self.streams.one_is_gone(now_ns),
+                    Answer::Failed(reason) => {
+                        self.streams.note_fault(&reason, self.subjects.source());
+                    }
+                    _ => {}
                 }
                 self.lease.failed(number, now_ns);
             }
@@ -512,6 +525,11 @@ impl Outgoing {
         self.owner.as_ref().map_or(u64::MAX, Owner::next_flush_ns)
     }
 
+    /// Returns why one of its streams cannot be used; empty if all can.
+    pub(super) fn fault(&self) -> &str {
+        self.streams.fault()
+    }
+
     /// Returns the figures.
     pub(super) fn figures(&self, now_ns: u64) -> Figures {
         let owner = self.owner.as_ref();
@@ -520,6 +538,7 @@ impl Outgoing {
             is_owner: owner.is_some(),
             deposed_by: self.deposed_by,
             session: self.session,
+            fault: self.streams.fault().to_owned(),
             figures: owner.map(|owner| owner.figures(now_ns)).unwrap_or_default(),
         }
     }

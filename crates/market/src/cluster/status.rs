@@ -77,6 +77,8 @@ pub struct Outgoing {
     pub deposed_by: u64,
     /// The session of the stream.
     pub session: u32,
+    /// Why one of its streams cannot be used; empty if all can.
+    pub fault: String,
     /// The owner's figures.
     pub figures: OwnerFigures,
 }

@@ -17,6 +17,8 @@ use super::subjects::Subjects;
 
 /// Delay until streams that could not be made, or that are gone, are asked for again.
 pub(super) const RETRY_NS: u64 = 1_000_000_000;
+/// Time from one look at the settings of all streams to the next: other clients may change them.
+const CHECK_NS: u64 = 5_000_000_000;
 /// Time from one look at the stream of snapshots to the next.
 const LOOK_NS: u64 = 5_000_000_000;
 /// The same after a page that was not stored.
@@ -32,6 +34,10 @@ pub(super) struct Streams {
     look_ns: u64,
     /// For how long they cannot be made.
     failures: Repeated,
+    /// When their settings are looked at next.
+    check_ns: u64,
+    /// Why one cannot be used; empty if all can.
+    fault: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +47,17 @@ enum State {
     /// So many answers are to come; whether one was no success.
     Asked(usize, bool),
     Made,
+    /// Their settings are looked at.
+    Checked(Look),
+}
+
+/// What answers have said of the streams' settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Look {
+    /// Answers that are to come.
+    left: usize,
+    is_gone: bool,
+    is_wrong: bool,
 }
 
 /// What follows from an answer.
@@ -63,7 +80,14 @@ impl Streams {
             have_existed: false,
             look_ns: now_ns,
             failures: Repeated::default(),
+            check_ns: 0,
+            fault: String::new(),
         }
+    }
+
+    /// Returns why a stream cannot be used; empty if all can.
+    pub(super) fn fault(&self) -> &str {
+        &self.fault
     }
 
     /// Returns whether all have existed.
@@ -71,17 +95,20 @@ impl Streams {
         self.have_existed
     }
 
-    /// Returns the settings of the streams if they must be asked for now.
+    /// Returns the settings of the streams if they must be made, or looked at, now.
     pub(super) fn wanted(
         &mut self,
         (config, subjects): (&ClusterConfig, &Subjects),
         (now_ns, wall_ms): (u64, u64),
     ) -> Option<[StreamSettings; 3]> {
-        if !matches!(self.state, State::Due(at_ns) if now_ns >= at_ns) {
-            return None;
-        }
+        let must_exist = match self.state {
+            State::Due(at_ns) if now_ns >= at_ns => false,
+            State::Made if now_ns >= self.check_ns => true,
+            _ => return None,
+        };
         let base = StreamSettings {
             replicas: config.replicas,
+            must_exist,
             ..StreamSettings::default()
         };
         let streams = [
@@ -99,32 +126,39 @@ impl Streams {
                 ..base
             },
             StreamSettings {
-                replicas: config.replicas,
+                must_exist,
                 // Above the epochs that logs and edges have seen.
-                ..StreamSettings::leases(
-                    subjects.lease_stream(),
-                    subjects.leases(),
-                    lease::ENTRY_AGE,
-                    lease::first_sequence(wall_ms),
-                )
+                ..bucket((config, subjects), lease::first_sequence(wall_ms))
             },
         ];
-        self.state = State::Asked(streams.len(), false);
+        self.state = match must_exist {
+            true => State::Checked(Look {
+                left: streams.len(),
+                is_gone: false,
+                is_wrong: false,
+            }),
+            false => State::Asked(streams.len(), false),
+        };
         Some(streams)
     }
 
     /// Takes the answer for one stream.
     pub(super) fn answered(&mut self, answer: &Answer, source: &str, now_ns: u64) -> Outcome {
-        let State::Asked(left, has_failed) = self.state else {
-            return Outcome::Open;
+        let (left, has_failed) = match self.state {
+            State::Asked(left, has_failed) => (left, has_failed),
+            State::Checked(look) => {
+                self.checked(answer, look, (source, now_ns));
+                return Outcome::Open;
+            }
+            State::Due(_) | State::Made => return Outcome::Open,
         };
         let is_made = matches!(answer, Answer::Made);
-        if !is_made
-            && !has_failed
-            && let Some((failures, _)) = self.failures.failed(Instant::now())
-        {
+        if !is_made && !has_failed {
             let reason = why_not_made(answer);
-            warn!(source, %reason, failures, "the source's streams cannot be made; retrying");
+            if let Some((failures, _)) = self.failures.failed(Instant::now()) {
+                warn!(source, %reason, failures, "the source's streams cannot be made; retrying");
+            }
+            self.fault = reason;
         }
         match (left - 1, has_failed || !is_made) {
             (0, true) => {
@@ -133,7 +167,9 @@ impl Streams {
             }
             (0, false) => {
                 self.failures.works();
+                self.fault.clear();
                 self.state = State::Made;
+                self.check_ns = now_ns.saturating_add(CHECK_NS);
                 match std::mem::replace(&mut self.have_existed, true) {
                     true => Outcome::ExistAgain,
                     false => Outcome::Exist,
@@ -143,6 +179,39 @@ impl Streams {
                 self.state = State::Asked(left, failed);
                 Outcome::Open
             }
+        }
+    }
+
+    /// Takes the answer for a stream that was looked at.
+    fn checked(&mut self, answer: &Answer, mut look: Look, (source, now_ns): (&str, u64)) {
+        look.left -= 1;
+        match answer {
+            Answer::Made => {}
+            Answer::NoStream => look.is_gone = true,
+            Answer::Failed(reason) => {
+                look.is_wrong = true;
+                self.note_fault(reason, source);
+            }
+            _ => look.is_wrong = true,
+        }
+        self.state = State::Checked(look);
+        if look.left > 0 {
+            return;
+        }
+        self.check_ns = now_ns.saturating_add(CHECK_NS);
+        self.state = State::Made;
+        if look.is_gone {
+            self.one_is_gone(now_ns);
+        } else if !look.is_wrong {
+            self.fault.clear();
+        }
+    }
+
+    /// Notes why a stream cannot be used, as an answer about it says.
+    pub(super) fn note_fault(&mut self, reason: &str, source: &str) {
+        if self.fault != reason {
+            warn!(source, reason, "one of the source's streams cannot be used");
+            reason.clone_into(&mut self.fault);
         }
     }
 
@@ -176,13 +245,30 @@ impl Streams {
     pub(super) fn deadline_ns(&self) -> u64 {
         match self.state {
             State::Due(at_ns) => at_ns,
-            State::Asked(..) | State::Made => u64::MAX,
+            State::Made => self.check_ns,
+            State::Asked(..) | State::Checked(_) => u64::MAX,
         }
     }
 
     /// Returns when the stream of snapshots must be looked at.
     pub(super) fn look_ns(&self) -> u64 {
         self.look_ns
+    }
+}
+
+/// Returns the settings of the bucket of leases. If it is made, its first revision is this.
+pub(super) fn bucket(
+    (config, subjects): (&ClusterConfig, &Subjects),
+    first_revision: u64,
+) -> StreamSettings {
+    StreamSettings {
+        replicas: config.replicas,
+        ..StreamSettings::leases(
+            subjects.lease_stream(),
+            subjects.leases(),
+            lease::ENTRY_AGE,
+            first_revision,
+        )
     }
 }
 
@@ -233,7 +319,7 @@ mod tests {
     #[test]
     fn streams_are_made_again_after_one_is_gone_and_asked_for_until_they_are() {
         let mut streams = made();
-        assert_eq!(streams.deadline_ns(), u64::MAX);
+        assert_eq!(streams.deadline_ns(), CHECK_NS);
         streams.one_is_gone(S);
         streams.one_is_gone(9 * S);
         assert_eq!(streams.deadline_ns(), 2 * S);
@@ -247,5 +333,32 @@ mod tests {
             streams.answered(&Answer::Made, "a", 4 * S),
             Outcome::ExistAgain
         );
+    }
+
+    /// The hub said nothing when another program had given its stream other subjects.
+    #[test]
+    fn settings_are_looked_at_again_and_what_is_wrong_is_told_until_it_is_right() {
+        let mut streams = made();
+        let look = |left| Look {
+            left,
+            is_gone: false,
+            is_wrong: false,
+        };
+        let wrong = Answer::Failed("stream LOG is in use".to_owned());
+        streams.state = State::Checked(look(2));
+        assert_eq!(streams.answered(&wrong, "a", S), Outcome::Open);
+        assert_eq!(streams.answered(&Answer::Made, "a", S), Outcome::Open);
+        assert_eq!(streams.fault(), "stream LOG is in use");
+        assert_eq!(streams.deadline_ns(), S + CHECK_NS);
+        streams.state = State::Checked(look(2));
+        streams.answered(&Answer::TimedOut, "a", 2 * S);
+        streams.answered(&Answer::Made, "a", 2 * S);
+        assert_ne!(streams.fault(), "", "not every stream has answered");
+        streams.state = State::Checked(look(1));
+        streams.answered(&Answer::Made, "a", 3 * S);
+        assert_eq!(streams.fault(), "");
+        streams.state = State::Checked(look(1));
+        streams.answered(&Answer::NoStream, "a", 4 * S);
+        assert_eq!(streams.deadline_ns(), 4 * S + RETRY_NS, "it is made again");
     }
 }

@@ -339,10 +339,15 @@ impl Work {
     fn show(&mut self) {
         self.shown = Instant::now();
         let now_ns = self.times().now_ns;
-        let own = self.own.as_ref().map(|own| own.line(now_ns));
-        let own = own.map(|line| ("cluster_topics".to_owned(), line));
+        let own = self.own.iter().flat_map(|own| {
+            let fault = own.fault().to_owned();
+            [
+                ("cluster_topics".to_owned(), own.line(now_ns)),
+                ("cluster_topics_fault".to_owned(), fault),
+            ]
+        });
         self.shared
             .board
-            .show(own.into_iter().chain(self.remote.lines()).collect());
+            .show(own.chain(self.remote.lines()).collect());
     }
 }

@@ -19,7 +19,7 @@ use tidewire_cluster::keys::{
     KeysAction, KeysConfig, KeysEntry, KeysEvent, KeysExtent, KeysHead, KeysHeader, KeysMember,
     KeysPosition, KeysRole, Outcome,
 };
-use tidewire_cluster::lease::ENTRY_AGE;
+use tidewire_cluster::lease::{ENTRY_AGE, is_mark};
 use tidewire_cluster::{Entry, LeaseAction};
 use tidewire_lane::{monotonic_ns, unguessable_word};
 use tidewire_nats::{Answer, Event, Expectation, Fetching, Inbox, Link, LinkThread, Storing};
@@ -392,6 +392,11 @@ impl Work {
                     .lease()
                     .read_deletion(request, entry.sequence, now_ns);
             }
+            (Request::LeaseRead(request), Answer::Newest(Some(entry)))
+                if !is_mark(&entry.payload) =>
+            {
+                return member.lease().read_foreign(request, entry.sequence, now_ns);
+            }
             (Request::LeaseRead(request), Answer::Newest(entry)) => {
                 let found = entry.as_ref().map(|entry| Entry {
                     revision: entry.sequence,
@@ -520,7 +525,13 @@ impl Work {
             payload,
             ..Storing::default()
         };
-        self.link.store(tag, storing);
+        match is_deletion {
+            true => self.link.store(tag, storing),
+            false => {
+                let bucket = streams::lease_settings(&self.config);
+                self.link.store_lease(tag, storing, bucket);
+            }
+        }
     }
 
     /// Takes the member's events, in their order.

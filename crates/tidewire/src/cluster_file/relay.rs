@@ -9,7 +9,7 @@ use tidewire_market::{ClusterConfig, ClusterName, RELAYS_A_HUB_MAX, RelayConfig}
 use tidewire_nats::Settings;
 
 use super::login::Login;
-use super::{check_servers, inbox};
+use super::{check_cluster, check_servers, inbox};
 use crate::config::FilePlace;
 use crate::failure::Failure;
 
@@ -71,6 +71,7 @@ impl RelayFile {
         };
         let source = named("source", &self.source)?;
         let cluster = named("cluster", &self.cluster)?;
+        check_cluster(&cluster).map_err(|text| format!("cluster = {text}"))?;
         if cluster == hub.name {
             return Err(format!(
                 "cluster = '{cluster}': a relay needs the name of another cluster than the hub's"

@@ -167,6 +167,11 @@ impl Own {
         self.topics.get(name).map(|(kind, _)| kind)
     }
 
+    /// Returns why one of its streams cannot be used; empty if all can.
+    pub(super) fn fault(&self) -> &str {
+        self.outgoing.fault()
+    }
+
     /// Returns the line of INFO.
     pub(super) fn line(&self, now_ns: u64) -> String {
         format!(

@@ -261,7 +261,7 @@ pub(super) fn keys_settings(config: &QuorumConfig) -> StreamSettings {
     }
 }
 
-fn lease_settings(config: &QuorumConfig) -> StreamSettings {
+pub(super) fn lease_settings(config: &QuorumConfig) -> StreamSettings {
     StreamSettings {
         replicas: config.replicas,
         ..StreamSettings::leases(

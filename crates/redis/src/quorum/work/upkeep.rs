@@ -180,6 +180,7 @@ impl Work {
         let looks = figures.role == KeysRole::Primary && self.snapshot_job.is_none();
         if looks && now_ns >= self.upkeep.cover_ns {
             self.upkeep.cover_ns = now_ns.saturating_add(COVER_NS);
+            self.mend_keys_stream();
             self.upkeep.round += 1;
             let tag = self.open(Request::Head(self.upkeep.round));
             let stream = self.config.snapshot_stream();
