@@ -76,6 +76,11 @@ impl Engine {
         Ok(engine)
     }
 
+    /// Calls the table of functions `server` in errors, as Valkey does. Scripts know both names.
+    pub fn name_it_server(&self) {
+        self.sandbox.shared.calls.api.set("server");
+    }
+
     /// Returns the memory of the Lua state in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.sandbox.lua.used_memory()
