@@ -96,6 +96,12 @@ impl Conditions {
         true
     }
 
+    /// Returns how many different conditions there are.
+    pub(super) fn count(&self) -> usize {
+        let all = [self.if_none, self.if_any, self.if_later, self.if_earlier];
+        all.into_iter().filter(|&is_set| is_set).count()
+    }
+
     /// Returns whether the conditions allow the new deadline. A missing TTL counts as infinite.
     pub(super) fn allow(&self, old_ms: Option<i64>, new_ms: i64) -> bool {
         let refused = self.if_none && old_ms.is_some()

@@ -1,16 +1,15 @@
 //! Commands on the TTLs of hash fields.
 
 use super::Call;
-use super::expiry::Conditions;
 use super::hash_options::{
-    DeadlineChange, FieldCondition, FieldSetOptions, NOT_POSITIVE, TOO_FEW_FIELDS, deadline_ms,
-    field_names, valkey,
+    DeadlineChange, FieldCondition, FieldSetOptions, deadline_ms, field_names, parse_expire,
+    parse_get, parse_set, valkey,
 };
 use super::hashes::{find_hash, find_or_insert, settle};
-use super::options::{TimeForm, is};
+use super::options::TimeForm;
 use std::ops::Range;
 
-use crate::error::{CommandError, Result};
+use crate::error::Result;
 use crate::fields::{self, Fields, FoundField};
 use crate::key::Key;
 use crate::observer::Event;
@@ -19,7 +18,7 @@ use crate::table::Place;
 pub(super) fn hpersist(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
     let place = find_hash(call, key)?;
-    let names = field_names(call, 2, NOT_POSITIVE)?;
+    let names = field_names(call, 2)?;
     call.reply.array(names.len());
     let mut changed = false;
     for at in names {
@@ -47,7 +46,7 @@ pub(super) fn hpersist(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn hgetdel(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
     let place = find_hash(call, key)?;
-    let names = field_names(call, 2, NOT_POSITIVE)?;
+    let names = field_names(call, 2)?;
     call.reply.array(names.len());
     let Some(place) = place else {
         names.for_each(|_| call.reply.null());
@@ -77,7 +76,6 @@ pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
         true => valkey::parse_get(call)?,
         false => parse_get(call)?,
     };
-    let from = names.start - 2;
     call.reply.array(names.len());
     let Some(place) = place else {
         names.for_each(|_| call.reply.null());
@@ -85,7 +83,7 @@ pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
     };
     make_room(call, key, place, change, names.clone());
     let mut done = Done::new(key, place);
-    for at in names {
+    for at in names.clone() {
         let field = call.argument(at);
         if done.reply_value(call, field) {
             done.apply(call, field, change);
@@ -101,24 +99,11 @@ pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
             }
             _ => vec![&b"HPERSIST"[..], key.bytes],
         };
-        words.extend(call.arguments.tail(from));
+        let fields = call.arguments.iter().take(names.end);
+        words.extend(fields.skip(names.start - 2));
         call.propagate(words);
     }
     Ok(())
-}
-
-/// What HGETEX does to TTLs, and the positions of its fields, as Redis has it.
-fn parse_get(call: &Call<'_, '_, '_>) -> Result<(DeadlineChange, Range<usize>)> {
-    let option = call.argument(2);
-    let (change, from) = match TimeForm::of_option(option) {
-        Some(form) => (DeadlineChange::To(deadline_ms(call, 3, form)?), 4),
-        None if is(option, "persist") => (DeadlineChange::Clear, 3),
-        None => (DeadlineChange::None, 2),
-    };
-    if from + 1 >= call.arguments.len() {
-        return Err(CommandError::WrongArity(call.command.full_name));
-    }
-    Ok((change, field_names(call, from, NOT_POSITIVE)?))
 }
 
 /// Makes room for TTLs in a hash. Valkey does so only if one of the fields gets one.
@@ -148,7 +133,7 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
     let follows_valkey = call.view.keyspace.follows_valkey();
     let options = match follows_valkey {
         true => valkey::parse_set(call)?,
-        false => FieldSetOptions::parse(call)?,
+        false => parse_set(call)?,
     };
     let key = call.key(1);
     let found = find_hash(call, key)?;
@@ -173,11 +158,11 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
         let keeps = options.keeps_deadlines;
         if follows_valkey || keeps && options.change == DeadlineChange::None {
             // An expired field has no TTL to keep. Valkey tells that it has expired.
-            done.remove_due(call, options.first);
+            done.remove_due(call, &options.pairs);
         }
         let limits = call.view.keyspace.hash_limits();
         let now_ms = call.view.now_ms;
-        let pairs = call.rest(options.first);
+        let pairs = options.pairs.clone();
         let entry = call.view.entry_mut(key, place);
         fields::expect(entry, pairs.len() / 2, limits);
         let to_ms = options.change.deadline_ms();
@@ -230,7 +215,6 @@ pub(super) fn set_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Resu
         }
         false => parse_expire(call, form)?,
     };
-    let from = names.start - 2;
     call.reply.array(names.len());
     let Some(place) = place else {
         names.for_each(|_| call.reply.integer(NO_FIELD));
@@ -245,7 +229,7 @@ pub(super) fn set_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Resu
     );
     let mut done = Done::new(key, place);
     let mut updated = Vec::new();
-    for at in names {
+    for at in names.clone() {
         let field = call.argument(at);
         let reply = match deadline_of(call, key, place, field) {
             None => NO_FIELD,
@@ -263,28 +247,13 @@ pub(super) fn set_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Resu
         let (mut deadline, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
         let deadline = deadline.format(deadline_ms).as_bytes();
         let mut words = vec![&b"HPEXPIREAT"[..], key.bytes, deadline];
-        words.extend(call.arguments.iter().take(from).skip(3));
+        words.extend(call.arguments.iter().take(names.start - 2).skip(3));
         words.extend([&b"FIELDS"[..], count.format(updated.len()).as_bytes()]);
         words.extend(&updated);
+        words.extend(call.arguments.tail(names.end));
         call.propagate(words);
     }
     Ok(())
-}
-
-/// The conditions of HEXPIRE, the positions of its fields, and the deadline, as Redis has it.
-fn parse_expire(
-    call: &Call<'_, '_, '_>,
-    form: TimeForm,
-) -> Result<(Conditions, Range<usize>, i64)> {
-    let deadline_ms = deadline_ms(call, 2, form)?;
-    let mut conditions = Conditions::default();
-    let from = if conditions.take(call.argument(3)) {
-        4
-    } else {
-        3
-    };
-    let names = field_names(call, from, TOO_FEW_FIELDS)?;
-    Ok((conditions, names, deadline_ms))
 }
 
 pub(super) fn reply_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
@@ -296,7 +265,7 @@ pub(super) fn reply_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Re
         true => form.unit_ms / 2,
         false => form.unit_ms - 1,
     };
-    let names = field_names(call, 2, NOT_POSITIVE);
+    let names = field_names(call, 2);
     // Redis checks the key before the other arguments.
     let fields = call.view.read_fields(key)?;
     let names = names?;
@@ -432,10 +401,10 @@ impl<'a> Done<'a> {
         ]
     }
 
-    /// Removes the expired fields among the pairs from argument `from` on.
-    fn remove_due(&mut self, call: &mut Call<'_, '_, '_>, from: usize) {
+    /// Removes the expired fields among these pairs.
+    fn remove_due(&mut self, call: &mut Call<'_, '_, '_>, pairs: &Range<usize>) {
         if fields::is_timed(call.view.entry(self.key, self.place)) {
-            for at in call.rest(from).step_by(2) {
+            for at in pairs.clone().step_by(2) {
                 self.is_there(call, call.argument(at));
             }
         }
@@ -475,7 +444,7 @@ fn allows(options: &FieldSetOptions, call: &mut Call<'_, '_, '_>, done: &mut Don
     if options.condition == FieldCondition::None {
         return true;
     }
-    call.rest(options.first).step_by(2).all(|at| {
+    options.pairs.clone().step_by(2).all(|at| {
         let field = call.argument(at);
         let there = done.is_there(call, field);
         there == (options.condition == FieldCondition::AllThere)

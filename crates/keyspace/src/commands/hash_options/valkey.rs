@@ -33,7 +33,7 @@ pub(in crate::commands) fn parse_set(call: &Call<'_, '_, '_>) -> Result<FieldSet
         change: options.change(call)?,
         keeps_deadlines: options.keeps || time.is_some(),
         time_at: time.and_then(|(at, form)| (form != AT_MILLISECONDS).then_some(at)),
-        first: pairs.start,
+        pairs,
     })
 }
 
@@ -66,7 +66,7 @@ pub(in crate::commands) fn propagated_set<'a>(
     options: &FieldSetOptions,
     deadline: &'a [u8],
 ) -> Vec<&'a [u8]> {
-    let fields_at = options.first - 2;
+    let fields_at = options.pairs.start - 2;
     let mut words = Vec::with_capacity(arguments.len());
     let mut at = 0;
     while let Some(word) = arguments.get(at) {
