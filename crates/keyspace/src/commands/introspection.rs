@@ -173,6 +173,9 @@ fn keys_of(call: &Call<'_, '_, '_>) -> Result<Vec<(usize, &'static str)>> {
         }
         let count = spec.key_count(request).unwrap_or(usize::MAX);
         if count > request.len() - usize::from(spec.first) {
+            if command.has(Flags::NO_MANDATORY_KEYS) {
+                return Ok(Vec::new());
+            }
             return Err(CommandError::InvalidKeyCount);
         }
     }
