@@ -71,7 +71,7 @@ pub(crate) fn new_engine(server: &Server, purpose: Purpose) -> Result<Engine, Fa
     let has_deprecated = server.parameters.read(LUA_ENABLE_DEPRECATED_API);
     let engine = Engine::new(purpose, has_deprecated)?;
     if server.follows_valkey() {
-        engine.name_it_server();
+        engine.follow_valkey(purpose);
     }
     Ok(engine)
 }

@@ -76,9 +76,14 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Calls the table of functions `server` in errors, as Valkey does. Scripts know both names.
-    pub fn name_it_server(&self) {
-        self.sandbox.shared.calls.api.set("server");
+    /// Words errors as Valkey does: the table of functions is `server`, and a function ends by
+    /// FUNCTION KILL. Scripts know the table by both names.
+    pub fn follow_valkey(&self, purpose: Purpose) {
+        let shared = &self.sandbox.shared;
+        shared.calls.api.set("server");
+        if purpose == Purpose::Functions {
+            shared.killed.set(watch::FUNCTION_KILLED);
+        }
     }
 
     /// Returns the memory of the Lua state in bytes.
