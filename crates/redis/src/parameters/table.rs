@@ -241,7 +241,8 @@ parameters! {
         "File for log lines instead of the standard error; reopened by SIGHUP.";
     LOGLEVEL = choice("loglevel", &["debug", "verbose", "notice", "warning", "nothing"], "notice"),
         "Which events are logged.";
-    LUA_ENABLE_DEPRECATED_API = switch("lua-enable-deprecated-api", "no").fixed().hidden(),
+    LUA_ENABLE_DEPRECATED_API = switch("lua-enable-deprecated-api", "no").fixed().hidden()
+        .of_valkey("lua-enable-insecure-api"),
         "Whether scripts may use functions that Lua has deprecated.";
     MASTERAUTH = text("masterauth", "").secret().of_valkey("primaryauth"),
         "Password with which a replica logs in to its master.";
