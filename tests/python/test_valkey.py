@@ -223,7 +223,80 @@ def test_valkeys_names_of_parameters_are_understood(either):
     assert (b"primaryuser" in listed) == (either.compatibility == "valkey")
 
 
+# ------------------------------------------------------------------ strings
+
+def test_a_key_with_the_given_value_is_removed(either):
+    client = connect(either)
+    run(client, "SET key value")
+    assert run(client, "DELIFEQ key other") == 0
+    assert run(client, "DELIFEQ key value") == 1
+    assert run(client, "DELIFEQ key value") == 0
+    run(client, "SET number 10")
+    assert run(client, "DELIFEQ number 10") == 1
+    run(client, "RPUSH list value")
+    refused(client, "DELIFEQ list value", "WRONGTYPE")
+
+
+def test_valkey_takes_one_condition_of_set(either):
+    client = connect(either)
+    run(client, "SET key a")
+    for options in ["IFEQ a XX", "IFEQ b IFEQ a"]:
+        if either.compatibility == "valkey":
+            refused(client, f"SET key a {options}", "syntax error")
+        else:
+            assert run(client, f"SET key a {options}") == b"OK"
+    assert run(client, "SET key b IFEQ a") == b"OK"
+
+
+def test_msetex_as_each_has_it(either):
+    client, events = connect(either), connect(either)
+    run(client, "CONFIG SET notify-keyspace-events KEA")
+    run(events, "PSUBSCRIBE __keyevent@0__:*")
+    is_valkey = either.compatibility == "valkey"
+    wrong = ["syntax error", "or out of range"] if is_valkey else ["of key-value pairs", "numkeys"]
+    refused(client, "MSETEX 3 a b", wrong[0])
+    refused(client, "MSETEX 0 a b", wrong[1])
+    assert run(client, "MSETEX 1 key value EX 100") == 1
+    told = [events.read()[2].split(b":")[1] for _ in range(2)]
+    assert told == ([b"set", b"expire"] if is_valkey else [b"expire", b"set"])
+
+
 # ------------------------------------------------------------------ hash fields with TTLs
+
+def test_options_after_the_fields_are_redis_own(either):
+    client = connect(either)
+    run(client, "HSET h a 1")
+    lines = ["HEXPIRE h 100 FIELDS 1 a NX", "HGETEX h FIELDS 1 a EX 100",
+             "HSETEX h FIELDS 1 a 2 FXX"]
+    for line in lines:
+        if either.compatibility == "valkey":
+            refused(client, line, "numfields should be greater than 0 and match")
+        else:
+            assert run(client, line) in ([1], [b"1"], 1)
+
+
+# ------------------------------------------------------------------ functions
+
+def test_a_killed_function_names_the_command_that_killed_it(either):
+    admin = connect(either)
+    run(admin, "CONFIG SET busy-reply-threshold 1")
+    library = "#!lua name=lib\nserver.register_function('spin', function() while true do end end)"
+    admin.call("FUNCTION", "LOAD", library)
+    client = connect(either)
+    client.send("FCALL", "spin", 0)
+
+    def is_killed():
+        try:
+            return run(admin, "FUNCTION KILL") == b"OK"
+        except Reply as error:
+            assert "NOTBUSY" in str(error), error
+            return False
+
+    eventually(is_killed, "a function that runs")
+    name = "FUNCTION" if either.compatibility == "valkey" else "SCRIPT"
+    with pytest.raises(Reply, match=f"killed by user with {name} KILL"):
+        client.read()
+
 
 def test_forms_of_commands_on_fields(valkey):
     client = connect(valkey)
