@@ -54,7 +54,12 @@ pub(crate) fn register(lua: &Lua, loading: &Table, shared: &Rc<Shared>) -> Resul
             }
         };
         if !is_name(&info.name) {
-            return Err(raise(BAD_NAME));
+            // Redis speaks of a library here, too.
+            let text = match api {
+                "server" => BAD_NAME.replace("Library", "Function"),
+                _ => BAD_NAME.to_owned(),
+            };
+            return Err(raise(text));
         }
         if !registered.names.insert(info.name.clone()) {
             return Err(raise("ERR Function already exists in the library"));
