@@ -75,6 +75,15 @@ impl Selection {
         self.interval_ns
     }
 
+    /// Returns how many names and patterns it asks for.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "one that asks for nothing is none"
+    )]
+    pub fn len(&self) -> usize {
+        self.names.len() + self.patterns.len()
+    }
+
     /// Returns the names that it asks for.
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.names.iter().map(|name| &**name)
@@ -124,6 +133,8 @@ pub(crate) struct Sub {
     pub(crate) is_snapping: bool,
     /// Whether rows are written when they are asked for, and not in batches.
     pub(crate) is_view: bool,
+    /// The rows of a view's last page: of no others the page knows anything.
+    pub(crate) shown: Vec<u32>,
     /// Rows of the page that are yet to be compared with the selection.
     pub(crate) adopting: Vec<u32>,
     /// Whether the page has asked for the next batch.
@@ -160,6 +171,7 @@ impl Sub {
     pub(crate) fn new(number: u64, selection: Selection, is_view: bool) -> Self {
         Self {
             is_view,
+            shown: Vec::new(),
             number,
             selection,
             rows: HashMap::default(),
@@ -204,6 +216,19 @@ impl Sub {
         };
         if self.rows.insert(row, told).is_none() {
             self.dirty.push_back(row);
+        }
+    }
+
+    /// Notes the rows of a view's page. What was told of others is forgotten, here as in the page.
+    pub(crate) fn show(&mut self, rows: Vec<u32>) {
+        debug_assert!(self.is_view, "a page of a view");
+        let kept: HashSet<u32, RandomState> = rows.iter().copied().collect();
+        for row in std::mem::replace(&mut self.shown, rows) {
+            if !kept.contains(&row)
+                && let Some(told) = self.rows.get_mut(&row)
+            {
+                told.seen = 0;
+            }
         }
     }
 

@@ -326,26 +326,15 @@ impl Table {
         Ok(())
     }
 
-    /// Ends a subscription. Returns whether there was one.
-    pub fn unsubscribe(&mut self, (page, number): Place) -> bool {
-        let Some(Some(follower)) = self.followers.get_mut(page) else {
-            return false;
-        };
-        let Some(at) = follower.subs.iter().position(|sub| sub.number == number) else {
-            return false;
-        };
+    /// Ends a subscription. Returns what it has asked for, if there was one.
+    pub fn unsubscribe(&mut self, (page, number): Place) -> Option<Selection> {
+        let follower = self.followers.get_mut(page)?.as_mut()?;
+        let at = follower.subs.iter().position(|sub| sub.number == number)?;
         let sub = follower.subs.remove(at);
         self.snapping.retain(|place| *place != (page, number));
         self.departing
             .push_back(Departing::Sub(page, sub.rows.into_iter()));
-        true
-    }
-
-    /// Returns the topics and fields of a subscription.
-    pub fn selection(&self, (page, number): Place) -> Option<&Selection> {
-        let follower = self.followers.get(page)?.as_ref()?;
-        let sub = follower.subs.iter().find(|sub| sub.number == number)?;
-        Some(&sub.selection)
+        Some(sub.selection)
     }
 
     /// Ends a page.

@@ -96,7 +96,8 @@ impl Table {
     }
 
     /// Writes what the page does not know of these rows of a view, and appends the number of each
-    /// row in the page's messages to `order`. Returns the number of rows written, and whether one
+    /// row in the page's messages to `order`. A row that has left the page comes whole when it is
+    /// there again. Returns the number of rows written, and whether one
     /// of them is told to be gone only to come whole with the next page.
     pub fn write_view(
         &mut self,
@@ -134,6 +135,7 @@ impl Table {
             }
             order.push(follower.number_of(id.0).0);
         }
+        sub.show(rows.iter().map(|row| row.0).collect());
         follower.subs.push(sub);
         let last = follower.subs.len() - 1;
         follower.subs.swap(at, last);

@@ -151,13 +151,13 @@ impl Aggregator {
         }
     }
 
-    /// Creates an aggregator that goes on with a bar.
-    pub(super) fn going_on(interval: Interval, bar: Option<Bar>, is_final: bool) -> Self {
+    /// Returns an aggregator that goes on from here with another bar of the same interval, or
+    /// without one.
+    pub(super) fn with_bar(&self, bar: Option<Bar>) -> Self {
         Self {
             bar,
-            is_final,
-            has_closed: is_final,
-            ..Self::new(interval)
+            is_final: self.is_final && bar.is_some(),
+            ..self.clone()
         }
     }
 
@@ -244,6 +244,20 @@ mod tests {
         bars.trade(MINUTE + 5, 10, 1);
         assert_eq!(bars.trade(0, 10, 1), Outcome::LeftOut);
         assert_eq!((bars.end_ns(), bars.late()), (Some(2 * MINUTE), 2));
+    }
+
+    /// Its first bar was closed from its first trade on.
+    #[test]
+    fn bars_that_go_on_without_the_closed_bar_begin_an_open_one() {
+        let mut bars = Aggregator::new(Interval::Minute);
+        bars.trade(MINUTE, 10, 1);
+        bars.close(2 * MINUTE);
+        assert_eq!(bars.trade(MINUTE, 10, 1), Outcome::LeftOut);
+        let mut other = bars.with_bar(None);
+        let began = Outcome::Began { closed: None };
+        assert_eq!(other.trade(2 * MINUTE, 10, 1), began);
+        assert_eq!(other.trade(2 * MINUTE, 11, 1), Outcome::Added);
+        assert_eq!((other.end_ns(), other.late()), (Some(3 * MINUTE), 1));
     }
 
     #[test]

@@ -101,8 +101,7 @@ impl BarState {
             Some(apart) => {
                 self.missing_until_ns = apart.missing_until_ns();
                 self.is_partial = apart.is_partial();
-                let is_final = symbol.bars.end_ns().is_none();
-                Aggregator::going_on(self.interval, apart.bar(), is_final)
+                symbol.bars.with_bar(apart.bar())
             }
         };
         symbol.continued_end_ns = self.bars.end_ns().unwrap_or(0);
