@@ -1,5 +1,7 @@
 //! Sending: which peers get a message, by the pattern of the socket.
 
+use tidewire_zmtp::Limits;
+
 use crate::error::Error;
 use crate::kind::SocketType;
 use crate::message::{Last, Message};
@@ -161,6 +163,10 @@ impl State {
                 return Ok(Begun::Address);
             }
             SocketType::Xsub => match frame.bytes().first() {
+                // A publisher would end the connection at it, and each one after that.
+                Some(0 | 1) if !more && frame.bytes().len() as u64 > LONGEST => {
+                    return Err(NotSent::Failed(Error::InvalidArgument));
+                }
                 Some(0 | 1) if !more => Recipient::Subscription,
                 _ => Recipient::All,
             },
@@ -400,3 +406,6 @@ impl State {
         (0..self.writable.len()).any(|index| self.can_write(self.writable[index]))
     }
 }
+
+/// Bytes of the longest message that subscribes or cancels.
+const LONGEST: u64 = 1 + Limits::SUBSCRIPTION_BYTES_MAX;

@@ -564,6 +564,10 @@ fn a_subscription_that_no_publisher_takes_is_refused() {
     let longer = [&longest[..], b"y"].concat();
     let refused = sub.set_option(SUBSCRIBE, &longer);
     assert_eq!(refused, Err(Error::InvalidArgument));
+    let xsub = socket(&context, SocketType::Xsub);
+    let mut message = Message::from_vec([b"\x01", &longer[..]].concat());
+    let refused = xsub.send(&mut message, SendFlags::default());
+    assert_eq!(refused, Err(Error::InvalidArgument));
     set(&sub, SUBSCRIBE, b"a");
     for length in [longest.len() + 1, 2] {
         assert_eq!(receive(&publisher)[0].len(), length);
