@@ -33,8 +33,7 @@ pub(super) struct Settling {
     walk: Walk,
     /// The next topic of the search for futures.
     sought: u32,
-    /// Whether the prices of topics that were followed before are taken too, because messages were
-    /// skipped.
+    /// Whether continuous symbols are looked at again, because messages were skipped.
     is_refresh: bool,
     /// At the start of a replay: from when on its trades are known, ns since the UNIX epoch.
     known_from_ns: Option<u64>,
@@ -218,7 +217,7 @@ impl Stream {
         let known_from_ns = self.settling.known_from_ns;
         // A replay computes its own prices.
         let is_replayed = known_from_ns.is_some() && now.replayed | now.watched != 0;
-        if begins(PRICED) && !is_replayed || self.settling.is_refresh && now.follows(PRICED) {
+        if begins(PRICED) && !is_replayed {
             self.take_prices_of(market, number, u64::MAX);
         } else if begins(PRICED) && self.past.is_none() {
             // What has not changed within the journal was the same before it.
@@ -226,11 +225,11 @@ impl Stream {
         }
         let status = Schema::Status.bit();
         let is_current = known_from_ns.is_none() || now.replayed & status == 0;
-        if begins(status) && is_current || self.settling.is_refresh {
+        if begins(status) && is_current {
             let state = board_state(market, number);
             let _ = self.note_state(number, state, now.schemas | now.watched);
         }
-        if begins(BARS) || self.settling.is_refresh && now.follows(BARS) {
+        if begins(BARS) {
             match known_from_ns {
                 Some(from_ns) if (now.replayed | now.watched) & BARS != 0 => {
                     self.bars.note_missed(number, missed_before(from_ns));
@@ -240,6 +239,22 @@ impl Stream {
         }
         if before != now && before.follows(u16::MAX) {
             self.leave(number, now);
+        }
+        let new = now.snapshots & !before.schemas & !now.replayed;
+        self.told_until.begin(number, new);
+    }
+
+    /// Takes what the client knows of a topic from the board, after messages were skipped. It is
+    /// of one place in the journal, whose lock the caller has.
+    pub(super) fn settle_at(&mut self, market: &Market, number: u32, _: &Journal) {
+        let chosen = self.selection.of(number);
+        if chosen.follows(PRICED) {
+            self.take_prices_of(market, number, u64::MAX);
+        }
+        let state = board_state(market, number);
+        let _ = self.note_state(number, state, chosen.schemas | chosen.watched);
+        if chosen.follows(BARS) {
+            self.note_traded(market, number);
         }
     }
 
