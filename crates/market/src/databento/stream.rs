@@ -90,6 +90,8 @@ pub(super) struct Stream {
     told_until: ToldUntil,
     /// The first of the messages that are skipped, until the client is told.
     skipped_from: Option<u64>,
+    /// One past the last message of which the client was told that it was skipped.
+    skipped_until: u64,
     runs: Runs,
     /// By topic number: its trading state as the client has it, unless that is unknown.
     states: HashMap<u32, TradingState>,

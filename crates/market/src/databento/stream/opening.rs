@@ -26,7 +26,7 @@ impl Stream {
         // The turn began before the newest messages, which these values have.
         let unix_ns = unix_ns.max(tidewire_lane::unix_ns());
         self.tell_skipped(market, next, unix_ns, out);
-        let mut is_late = self.is_refresh && next > self.cursor;
+        let mut is_late = self.is_refresh && next > self.skipped_until;
         let (count, mut left) = (market.board.count(), SLICE_TOPICS);
         while left > 0
             && out.len() < end

@@ -2,6 +2,7 @@
 //! values it begins with include.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use tidewire_dbn::databento::{Schema, error_code};
@@ -110,17 +111,12 @@ impl Stream {
             "none is skipped twice"
         );
         self.cursor = next;
-        let skipped = next - from;
+        self.skipped_until = next;
         market
             .databento
             .skipped
-            .fetch_add(skipped, Ordering::Relaxed);
-        let text = format!(
-            "{skipped} messages, sequences {from} to {}, were skipped: the client was slow",
-            next - 1
-        );
-        let mut writer = self.writer(out, unix_ns);
-        writer.error(unix_ns, error_code::SKIPPED_RECORDS, &text);
+            .fetch_add(next - from, Ordering::Relaxed);
+        self.say_skipped(from..next, "", unix_ns, out);
     }
 
     /// Tells a client with too many symbols for one slice that the values which follow are those of
@@ -130,10 +126,16 @@ impl Stream {
             next > self.cursor,
             "messages have come since the first slice"
         );
+        self.skipped_until = next;
+        let whose = " of the symbols whose values follow";
+        self.say_skipped(self.cursor..next, whose, unix_ns, out);
+    }
+
+    fn say_skipped(&self, skipped: Range<u64>, whose: &str, unix_ns: u64, out: &mut Vec<u8>) {
+        let Range { start, end } = skipped;
+        let (count, last) = (end - start, end - 1);
         let text = format!(
-            "sequences {} to {} were skipped of the symbols whose values follow: the client was slow",
-            self.cursor,
-            next - 1
+            "{count} messages, sequences {start} to {last}, were skipped{whose}: the client was slow"
         );
         let mut writer = self.writer(out, unix_ns);
         writer.error(unix_ns, error_code::SKIPPED_RECORDS, &text);
