@@ -39,6 +39,9 @@ pub(super) struct Settling {
     known_from_ns: Option<u64>,
     /// Whether new symbols may be unknown.
     is_new: bool,
+    /// The next sequence of the journal when this work began: what the client has asked for begins
+    /// there, and not at its position, which may be an earlier one.
+    begins_at: Option<u64>,
 }
 
 impl Walk {
@@ -102,9 +105,10 @@ impl Stream {
         &mut self,
         market: &Market,
         known_from_ns: Option<u64>,
-        _: &Journal,
+        journal: &Journal,
     ) {
         self.settling.known_from_ns = known_from_ns;
+        self.settling.begins_at = Some(journal.next_sequence());
         match known_from_ns {
             Some(from_ns) => self.bars.note_missed_of_all(missed_before(from_ns)),
             None => {
@@ -120,8 +124,9 @@ impl Stream {
 
     /// Visits all topics that are followed, after messages were skipped, and those that may have
     /// been defined in them.
-    pub(super) fn settle_again(&mut self, market: &Market, _: &Journal) {
+    pub(super) fn settle_again(&mut self, market: &Market, journal: &Journal) {
         self.selection.catch_up();
+        self.settling.begins_at = Some(journal.next_sequence());
         self.settling.is_refresh = true;
         let followed = self.selection.followed();
         self.settling.walk.add(Concerned::Listed(followed.clone()));
@@ -142,6 +147,12 @@ impl Stream {
 
     /// Does the next slice. Returns whether more is left.
     pub(super) fn settle(&mut self, market: &Market) -> bool {
+        let begins = self.settling.is_new && self.settling.begins_at.is_none();
+        // What the first slice takes is of this place.
+        let journal = begins.then(|| market.journal.lock());
+        if let Some(journal) = &journal {
+            self.settling.begins_at = Some(journal.next_sequence());
+        }
         if self.selection.is_seeking() && self.seek(market) || self.resolve_found() {
             return true;
         }
@@ -240,8 +251,13 @@ impl Stream {
         if before != now && before.follows(u16::MAX) {
             self.leave(number, now);
         }
-        let new = now.snapshots & !before.schemas & !now.replayed;
-        self.told_until.begin(number, new);
+        let new = now.schemas & !before.schemas & !now.replayed & !BARS;
+        match self.settling.begins_at {
+            Some(first) if first > self.cursor && known_from_ns.is_none() => {
+                self.told_until.note(number, new, first - 1);
+            }
+            _ => self.told_until.begin(number, new & now.snapshots),
+        }
     }
 
     /// Takes what the client knows of a topic from the board, after messages were skipped. It is

@@ -205,7 +205,9 @@ fn the_values_of_many_symbols_after_a_skip_are_each_where_their_stream_goes_on()
     let (mut records, mut i) = (Vec::new(), 3);
     while read(&mut stream, &market, &mut records) {
         if i < 30 {
-            [0, 1_000, 1_999].map(|symbol| event(&mut feed, symbol, i));
+            for symbol in [0, 1_000, 1_999] {
+                event(&mut feed, symbol, i);
+            }
             i += 1;
         }
     }
@@ -266,6 +268,28 @@ fn a_snapshot_at_the_start_is_of_one_place_and_the_stream_goes_on_behind_it() {
     let trades = records.iter().filter(|record| record[1] == 0);
     let trades: Vec<u64> = trades.map(|record| number(record, 16)).collect();
     assert_eq!(trades, [19, 20]);
+}
+
+/// The prices were those of the subscription, and the records those of before.
+#[test]
+fn a_symbol_that_a_slow_client_subscribes_to_begins_there() {
+    let mut feed = Feed::new(&["A", "B"]);
+    let market = feed.market.clone();
+    // The source's book is asked for by another client.
+    let mut other = feed.session(&["schema=mbp-10|symbols=B"]);
+    read_all(&mut other, &market);
+    let mut stream = feed.session(&["schema=trades|symbols=ALL_SYMBOLS"]);
+    (1..10).for_each(|i| event(&mut feed, 1, i));
+    for schema in ["mbp-1", "mbp-10", "tbbo"] {
+        stream.ask(&market, &format!("schema={schema}|symbols=B"));
+    }
+    let mut records = Vec::new();
+    while read(&mut stream, &market, &mut records) {}
+    assert_eq!(check(&records, 0), (0, 0));
+    let trades = records.iter().filter(|record| record[1] == 0);
+    assert_eq!(trades.count(), 9, "of the subscription before");
+    (10..20).for_each(|i| event(&mut feed, 1, i));
+    assert_eq!(check(&read_all(&mut stream, &market), 0), (0, 20));
 }
 
 /// A client gets a trade of before the book that it begins with, but not with that book.
