@@ -28,6 +28,9 @@ struct DepthBook {
     source_time_ns: u64,
     /// Sequence of the last message of the journal that the book includes.
     until: u64,
+    /// Sequence of the newest level in the book as it was taken. Behind an earlier message it was
+    /// another one.
+    newest: u64,
     /// Makes the source give levels as long as the client wants them.
     _hold: Hold<BookState>,
 }
@@ -51,7 +54,7 @@ pub(super) struct DepthChange {
 
 impl DepthBooks {
     /// Follows a topic's book from its current state on. That state includes the journal's messages
-    /// up to `until`; later ones may be in it as well, which does no harm.
+    /// up to `until`; later ones may be in it as well.
     pub(super) fn follow(&mut self, books: &Books, topic: &Topic, until: u64) {
         let Some(hold) = self.hold(books, topic) else {
             return;
@@ -59,12 +62,15 @@ impl DepthBooks {
         let state = books.book_of(topic).state.lock();
         let (ladders, pending, is_known) = state.parts();
         let source_time_ns = state.source_time_ns();
+        // A later level is in it: those between would set levels back.
+        let newest = state.sequence();
         let own = DepthBook {
             ladders: ladders.clone(),
             pending: pending.to_vec(),
             is_known,
             source_time_ns,
-            until,
+            until: until.max(newest),
+            newest,
             _hold: hold,
         };
         drop(state);
@@ -82,6 +88,7 @@ impl DepthBooks {
             is_known: false,
             source_time_ns: 0,
             until: 0,
+            newest: 0,
             _hold: hold,
         };
         self.books.insert(topic.number, own);
@@ -136,6 +143,13 @@ impl DepthBooks {
     pub(super) fn levels(&self, number: u32) -> Option<[BidAsk; DEPTH_LEVELS]> {
         let book = self.books.get(&number)?;
         book.is_known.then(|| book.best())
+    }
+
+    /// Returns the best levels of a topic behind a message, if they are known: the book may have
+    /// been taken later.
+    pub(super) fn levels_at(&self, number: u32, sequence: u64) -> Option<[BidAsk; DEPTH_LEVELS]> {
+        let book = self.books.get(&number)?;
+        (book.is_known && sequence >= book.newest).then(|| book.best())
     }
 
     /// Returns the time of the last event of a topic's book at the source.

@@ -7,6 +7,7 @@ mod records;
 mod replay;
 mod runs;
 mod settling;
+mod skipping;
 mod values;
 mod watch;
 
@@ -19,7 +20,6 @@ use tidewire_dbn::databento::{
     Authentication, NAMES_MAX, Names, RecordWriter, Schema, Subscription, error_code, publisher_of,
     system_code,
 };
-use tidewire_feed::journal::Journal;
 use tidewire_feed::server::Readable;
 use tidewire_feed::wire::{LastValue, Message, Quote, RecordJoin, TradingState, TradingStatus};
 
@@ -37,6 +37,7 @@ use definitions::Definitions;
 use records::CARRIED;
 use runs::Runs;
 use settling::{Settling, Walk};
+use skipping::ToldUntil;
 use values::Stamp;
 
 pub(super) use records::is_definition;
@@ -86,8 +87,11 @@ pub(super) struct Stream {
     join: RecordJoin,
     /// Whether they are the whole record.
     is_joined: bool,
-    /// By topic number and schema bit: the last sequence that a snapshot of records included.
-    told_until: HashMap<(u32, u16), u64>,
+    told_until: ToldUntil,
+    /// The first of the messages that are skipped, until the client is told.
+    skipped_from: Option<u64>,
+    /// One past the last message of which the client was told that it was skipped.
+    skipped_until: u64,
     runs: Runs,
     /// By topic number: its trading state as the client has it, unless that is unknown.
     states: HashMap<u32, TradingState>,
@@ -214,7 +218,9 @@ impl Stream {
     /// Notes that the client has read its backlog. A client that skips continues with the newest
     /// message.
     pub(super) fn catch_up(&mut self, market: &Market) {
-        if std::mem::take(&mut self.is_behind) && self.skips {
+        // While it gets its first values, or those after a skip, the rest of them comes first.
+        let is_opening = !self.opening.is_over() || self.skipped_from.is_some();
+        if std::mem::take(&mut self.is_behind) && self.skips && !is_opening {
             let journal = market.journal.lock();
             if journal.next_sequence() > self.cursor {
                 self.skip(market, &journal);
@@ -230,7 +236,7 @@ impl Stream {
             return true;
         }
         self.say(unix_ns, out);
-        if !self.opening.is_over() {
+        if !self.opening.is_over() || self.skipped_from.is_some() {
             self.open(market, unix_ns, out, end);
             if !self.opening.is_over() {
                 return true;
@@ -307,6 +313,7 @@ impl Stream {
         );
         let more = self.cursor < journal.next_sequence();
         drop(journal);
+        self.told_until.pass(self.cursor);
         market
             .databento
             .records
@@ -364,7 +371,10 @@ impl Stream {
             true => self.selection.of(number).by_name(),
             false => self.selection.of(number),
         };
-        let reached = self.reached(chosen, message, is_live);
+        let mut reached = self.reached(chosen, message, is_live);
+        if is_live {
+            reached &= !self.told_until.includes(number, sequence);
+        }
         let followed = match is_live {
             true => chosen.schemas,
             false => chosen.replayed | chosen.watched,
@@ -444,40 +454,6 @@ impl Stream {
             _ if message.source() == CONSOLIDATED => reached & chosen.named,
             _ => reached,
         }
-    }
-
-    /// Skips everything before the newest message: announces how much, and starts again with the
-    /// current values.
-    #[cold]
-    fn skip(&mut self, market: &Market, journal: &Journal) {
-        let (from, next) = (self.cursor, journal.next_sequence());
-        debug_assert!(from <= next, "the journal only grows");
-        let skipped = next - from;
-        market
-            .databento
-            .skipped
-            .fetch_add(skipped, Ordering::Relaxed);
-        self.note_error(
-            error_code::SKIPPED_RECORDS,
-            format!(
-                "{skipped} messages, sequences {from} to {}, were skipped: the client was slow",
-                next - 1
-            ),
-        );
-        // Definitions of a replay have not all been sent.
-        let definitions = match self.is_replaying() {
-            true => Schema::Definition.bit(),
-            false => 0,
-        };
-        self.cursor = next;
-        self.past = None;
-        self.live_from = self.live_from.min(next);
-        self.bars.lose();
-        self.definitions.skip();
-        // A skipped trade is not sent later; only values are.
-        self.opening_schemas = REFRESHED | definitions;
-        self.is_refresh = true;
-        self.settle_again(market, journal);
     }
 }
 

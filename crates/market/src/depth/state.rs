@@ -228,6 +228,12 @@ impl BookState {
         }
     }
 
+    /// Returns the sequence of the last level of the last event that changed anything, in the hub's
+    /// own feed; 0 before the first.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     /// Returns the number of changes published so far.
     pub(crate) fn version(&self) -> u64 {
         self.version

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use tidewire_dbn::databento::{BAR_TYPES, Event, Schema, error_code};
 use tidewire_dbn::flag;
+use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::{LastValue, Level, Message, Trade, UNDEFINED_PRICE};
 use tidewire_lastvalue::PRICE_UNDEFINED;
 
@@ -27,6 +28,7 @@ impl Stream {
     pub(super) fn follow_book(
         &mut self,
         market: &Market,
+        journal: &Journal,
         topic: &Topic,
         chosen: Chosen,
         schemas: u16,
@@ -36,7 +38,6 @@ impl Stream {
         }
         let is_followed = self.depth.follows(topic.number);
         if self.is_refresh || !is_followed && chosen.replayed & Schema::Mbp10.bit() == 0 {
-            let journal = market.journal.lock();
             let until = journal.next_sequence().saturating_sub(1);
             self.depth.follow(&market.books, topic, until);
         } else if !is_followed {

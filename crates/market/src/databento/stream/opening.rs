@@ -3,20 +3,30 @@
 use std::sync::atomic::Ordering;
 
 use tidewire_dbn::databento::{Event, Schema, SymbolType};
-use tidewire_dbn::{BidAsk, UNDEFINED_TIME, action, flag, side};
+use tidewire_dbn::{UNDEFINED_TIME, action, flag, side};
+use tidewire_feed::journal::Journal;
 use tidewire_feed::server::Board;
 use tidewire_feed::wire::{LastValue, TradingState, UNDEFINED_PRICE};
 
 use super::super::selection::{Chosen, instrument_id};
-use super::Stream;
+use super::derived::BARS;
 use super::settling::SLICE_TOPICS;
-use super::values::last_trade;
+use super::values::{last_trade, prices_in};
+use super::{REFRESHED, Stream, quote_of};
 use crate::market::Market;
 use crate::venues::CONSOLIDATED;
 
 impl Stream {
-    /// Sends the next topics: each mapping, and its value if that is wanted.
+    /// Sends the next topics: each mapping, and its value if that is wanted. The values are those
+    /// of one place in the journal.
     pub(super) fn open(&mut self, market: &Market, unix_ns: u64, out: &mut Vec<u8>, end: usize) {
+        // No message is applied meanwhile.
+        let journal = market.journal.lock();
+        let next = journal.next_sequence();
+        // The turn began before the newest messages, which these values have.
+        let unix_ns = unix_ns.max(tidewire_lane::unix_ns());
+        self.tell_skipped(market, next, unix_ns, out);
+        let mut is_late = self.is_refresh && next > self.skipped_until;
         let (count, mut left) = (market.board.count(), SLICE_TOPICS);
         while left > 0
             && out.len() < end
@@ -25,10 +35,16 @@ impl Stream {
             self.selection.see(&market.board, number);
             let chosen = self.selection.of(number);
             let schemas = chosen.schemas & self.opening_schemas;
+            if self.is_refresh && chosen.follows(u16::MAX) {
+                self.settle_at(market, number, &journal);
+            }
+            if schemas & REFRESHED != 0 && std::mem::take(&mut is_late) {
+                self.tell_left_out(next, unix_ns, out);
+            }
             // A symbol may have been defined within skipped messages, also one of a client that
             // needs no current values.
             if schemas != 0 || (self.is_refresh && chosen.schemas != 0) {
-                self.introduce(market, unix_ns, number, chosen, out);
+                self.introduce(market, &journal, unix_ns, (number, chosen), out);
             }
             let has_book = schemas & Schema::Mbp10.bit() != 0;
             left = left.saturating_sub(if has_book { BOOK_TOPICS } else { 1 });
@@ -39,9 +55,9 @@ impl Stream {
     fn introduce(
         &mut self,
         market: &Market,
+        journal: &Journal,
         unix_ns: u64,
-        number: u32,
-        chosen: Chosen,
+        (number, chosen): (u32, Chosen),
         out: &mut Vec<u8>,
     ) {
         let Some(topic) = market.board.topic(number) else {
@@ -59,7 +75,7 @@ impl Stream {
             true => snapshots & chosen.named,
             false => snapshots,
         };
-        self.follow_book(market, &topic, chosen, schemas);
+        self.follow_book(market, journal, &topic, chosen, schemas);
         let mut writer = self.writer(out, unix_ns);
         // A symbol may have been defined, and a continuous one rolled, within skipped messages.
         let is_mapped = self.selection.note_mapped(number) && self.is_refresh;
@@ -77,12 +93,19 @@ impl Stream {
         if snapshots == 0 {
             return;
         }
-        // With the journal's lock, so that the times are those of this value.
-        let journal = market.journal.lock();
+        if journal.next_sequence() > self.cursor {
+            // The stream goes on behind these values. A bar is none of them. What was followed
+            // before a client has asked for its value has all records.
+            let begun = match self.is_refresh {
+                true => snapshots,
+                false => self.told_until.begun(number, snapshots),
+            };
+            let until = journal.next_sequence() - 1;
+            self.told_until.note(number, begun & !BARS, until);
+        }
         if let Some(value) = Board::last_value(&*market.board, number as usize) {
             let last = last_trade(&topic, &value);
             let status_ns = topic.last_status_ns();
-            drop(journal);
             self.snapshot(market, unix_ns, snapshots, (&value, last, status_ns), out);
         }
     }
@@ -98,8 +121,8 @@ impl Stream {
         out: &mut Vec<u8>,
     ) {
         let number = value.symbol;
-        let prices = self.prices.get(number).copied();
-        let prices = prices.unwrap_or(BidAsk::EMPTY);
+        // Not those of the client's position, which may be an earlier one.
+        let prices = prices_in(&quote_of(value));
         let flags = flag::SNAPSHOT | flag::TOP_OF_BOOK;
         let last = Event {
             ts_recv: unix_ns,

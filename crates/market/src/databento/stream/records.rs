@@ -36,9 +36,8 @@ impl Stream {
         let record = RecordRef::new(join.bytes()).filter(|_| self.is_joined);
         let schema = record.and_then(|record| schema_of(record.kind()));
         let wanted = schema.filter(|schema| {
-            let key = (stamp.number, schema.bit());
-            let until = self.told_until.get(&key).copied().unwrap_or(0);
-            reached & schema.bit() != 0 && stamp.sequence > until
+            let told = self.told_until.includes(stamp.number, stamp.sequence);
+            reached & schema.bit() & !told != 0
         });
         let mut records = 0;
         if let (Some(record), Some(_)) = (record, wanted)
@@ -82,9 +81,7 @@ impl Stream {
         let mut writer = self.writer(out, unix_ns);
         let mut records = 0;
         let mut note = |schema: Schema, sequence: u64| {
-            let until = self.told_until.entry((topic.number, schema.bit()));
-            let until = until.or_default();
-            *until = sequence.max(*until);
+            self.told_until.note(topic.number, schema.bit(), sequence);
         };
         for kept in topic.records.newest() {
             let schema = RecordRef::new(&kept.bytes).and_then(|record| schema_of(record.kind()));

@@ -33,13 +33,15 @@ pub(super) struct Settling {
     walk: Walk,
     /// The next topic of the search for futures.
     sought: u32,
-    /// Whether the prices of topics that were followed before are taken too, because messages were
-    /// skipped.
+    /// Whether continuous symbols are looked at again, because messages were skipped.
     is_refresh: bool,
     /// At the start of a replay: from when on its trades are known, ns since the UNIX epoch.
     known_from_ns: Option<u64>,
     /// Whether new symbols may be unknown.
     is_new: bool,
+    /// The next sequence of the journal when this work began: what the client has asked for begins
+    /// there, and not at its position, which may be an earlier one.
+    begins_at: Option<u64>,
 }
 
 impl Walk {
@@ -103,9 +105,10 @@ impl Stream {
         &mut self,
         market: &Market,
         known_from_ns: Option<u64>,
-        _: &Journal,
+        journal: &Journal,
     ) {
         self.settling.known_from_ns = known_from_ns;
+        self.settling.begins_at = Some(journal.next_sequence());
         match known_from_ns {
             Some(from_ns) => self.bars.note_missed_of_all(missed_before(from_ns)),
             None => {
@@ -121,8 +124,9 @@ impl Stream {
 
     /// Visits all topics that are followed, after messages were skipped, and those that may have
     /// been defined in them.
-    pub(super) fn settle_again(&mut self, market: &Market, _: &Journal) {
+    pub(super) fn settle_again(&mut self, market: &Market, journal: &Journal) {
         self.selection.catch_up();
+        self.settling.begins_at = Some(journal.next_sequence());
         self.settling.is_refresh = true;
         let followed = self.selection.followed();
         self.settling.walk.add(Concerned::Listed(followed.clone()));
@@ -143,6 +147,12 @@ impl Stream {
 
     /// Does the next slice. Returns whether more is left.
     pub(super) fn settle(&mut self, market: &Market) -> bool {
+        let begins = self.settling.is_new && self.settling.begins_at.is_none();
+        // What the first slice takes is of this place.
+        let journal = begins.then(|| market.journal.lock());
+        if let Some(journal) = &journal {
+            self.settling.begins_at = Some(journal.next_sequence());
+        }
         if self.selection.is_seeking() && self.seek(market) || self.resolve_found() {
             return true;
         }
@@ -218,7 +228,7 @@ impl Stream {
         let known_from_ns = self.settling.known_from_ns;
         // A replay computes its own prices.
         let is_replayed = known_from_ns.is_some() && now.replayed | now.watched != 0;
-        if begins(PRICED) && !is_replayed || self.settling.is_refresh && now.follows(PRICED) {
+        if begins(PRICED) && !is_replayed {
             self.take_prices_of(market, number, u64::MAX);
         } else if begins(PRICED) && self.past.is_none() {
             // What has not changed within the journal was the same before it.
@@ -226,11 +236,11 @@ impl Stream {
         }
         let status = Schema::Status.bit();
         let is_current = known_from_ns.is_none() || now.replayed & status == 0;
-        if begins(status) && is_current || self.settling.is_refresh {
+        if begins(status) && is_current {
             let state = board_state(market, number);
             let _ = self.note_state(number, state, now.schemas | now.watched);
         }
-        if begins(BARS) || self.settling.is_refresh && now.follows(BARS) {
+        if begins(BARS) {
             match known_from_ns {
                 Some(from_ns) if (now.replayed | now.watched) & BARS != 0 => {
                     self.bars.note_missed(number, missed_before(from_ns));
@@ -240,6 +250,27 @@ impl Stream {
         }
         if before != now && before.follows(u16::MAX) {
             self.leave(number, now);
+        }
+        let new = now.schemas & !before.schemas & !now.replayed & !BARS;
+        match self.settling.begins_at {
+            Some(first) if first > self.cursor && known_from_ns.is_none() => {
+                self.told_until.note(number, new, first - 1);
+            }
+            _ => self.told_until.begin(number, new & now.snapshots),
+        }
+    }
+
+    /// Takes what the client knows of a topic from the board, after messages were skipped. It is
+    /// of one place in the journal, whose lock the caller has.
+    pub(super) fn settle_at(&mut self, market: &Market, number: u32, _: &Journal) {
+        let chosen = self.selection.of(number);
+        if chosen.follows(PRICED) {
+            self.take_prices_of(market, number, u64::MAX);
+        }
+        let state = board_state(market, number);
+        let _ = self.note_state(number, state, chosen.schemas | chosen.watched);
+        if chosen.follows(BARS) {
+            self.note_traded(market, number);
         }
     }
 

@@ -110,7 +110,7 @@ impl Stream {
             records += 1;
         }
         if reached & Schema::Mbp10.bit() != 0
-            && let Some(levels) = self.depth.levels(stamp.number)
+            && let Some(levels) = self.depth.levels_at(stamp.number, stamp.sequence)
         {
             self.writer(out, unix_ns).depth(&event, 0, &levels);
             records += 1;
