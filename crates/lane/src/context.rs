@@ -252,6 +252,17 @@ impl Context {
         }
     }
 
+    /// Ends [`pause`](Self::pause) before the outbox has drained. The unconsumed input is passed
+    /// again in this turn or the next.
+    pub fn resume(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connection_mut(id)
+            && std::mem::take(&mut connection.paused)
+        {
+            self.released.push(id);
+            self.update_watch(id);
+        }
+    }
+
     /// Takes no more input from a peer until [`release`](Self::release). If the peer leaves
     /// meanwhile, the connection ends.
     pub fn hold(&mut self, id: ConnectionId) {

@@ -11,8 +11,8 @@ use tidewire_lane::{
     Peer,
 };
 
-/// Echoes whole lines. Holds a peer on request until there is mail. Takes no more input from a
-/// peer with 256 KiB of unread output.
+/// Echoes whole lines. Holds or pauses a peer on request until there is mail. Takes no more input
+/// from a peer with 256 KiB of unread output.
 #[derive(Debug, Default)]
 struct Echo {
     open: HashMap<ConnectionId, u16>,
@@ -43,6 +43,10 @@ impl Application for Echo {
                 context.hold(id);
                 return consumed + line.len();
             }
+            if line == b"pause\n" {
+                context.pause(id);
+                return consumed + line.len();
+            }
             if context.out_bytes(id) > 256 * 1024 {
                 context.pause(id);
                 break;
@@ -65,10 +69,13 @@ impl Application for Echo {
 
     fn mail(&mut self, context: &mut Context, mail: Vec<u8>) {
         for &id in self.open.keys() {
-            if let Some(out) = context.out(id) {
+            if !mail.is_empty()
+                && let Some(out) = context.out(id)
+            {
                 out.buffer().extend_from_slice(&mail);
             }
             context.release(id);
+            context.resume(id);
         }
     }
 
@@ -233,6 +240,22 @@ fn a_peer_that_is_held_gets_its_answers_when_it_is_released() {
     let mut answers = [0; 15];
     stream.read_exact(&mut answers).unwrap();
     assert_eq!(&answers, b"news\ntwo\nthree\n");
+    server.lanes.stop();
+}
+
+#[test]
+fn a_paused_peer_without_output_gets_its_answers_when_it_is_resumed() {
+    let server = start(1);
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    echo(&mut stream, b"one\n");
+    stream.write_all(b"pause\ntwo\n").unwrap();
+    stream.write_all(b"three\n").unwrap();
+    echo(&mut TcpStream::connect(server.address).unwrap(), b"other\n");
+    // Without output nothing drains: only this lets it go on.
+    server.lanes.mail()[0].send(Vec::new());
+    let mut answers = [0; 10];
+    stream.read_exact(&mut answers).unwrap();
+    assert_eq!(&answers, b"two\nthree\n");
     server.lanes.stop();
 }
 

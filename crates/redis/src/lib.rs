@@ -126,6 +126,8 @@ mod server;
 pub use server::{House, Server};
 
 mod session;
+pub use session::Relay;
+
 mod sessions;
 
 mod shared_keys;

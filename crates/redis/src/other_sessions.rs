@@ -9,6 +9,7 @@ use tidewire_lane::{ConnectionId, Context, Peer};
 
 use crate::access::User;
 use crate::server::Server;
+use crate::session::Relay;
 use crate::sessions::Sessions;
 
 /// Sessions of other protocols, in the lane's hands while one client's call takes long. What they
@@ -46,15 +47,16 @@ pub struct LaneParts<'l> {
 
 impl LaneParts<'_> {
     /// Makes a connection that another session of this lane has opened for its peer a Redis client:
-    /// `address` and `local` of the peer, and the user that it is. It speaks RESP3.
+    /// `address` and `local` of the peer, and the user that it is. It speaks RESP3, and its replies
+    /// go through `relay`.
     pub fn accept_for(
         &mut self,
         context: &Context,
-        id: ConnectionId,
+        (id, relay): (ConnectionId, Relay),
         (address, local): (String, String),
         user: Arc<User>,
     ) {
         self.sessions
-            .accept_for(self.server, context, id, (address, local), user);
+            .accept_for(self.server, context, (id, relay), (address, local), user);
     }
 }

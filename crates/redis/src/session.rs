@@ -36,6 +36,7 @@ mod tracking;
 mod transaction;
 
 pub(crate) use observing::{Stopwatch, note_slow};
+pub use output::Relay;
 pub(crate) use parameters::rewrite_redis_conf;
 pub(crate) use pipeline::Pipeline;
 pub(crate) use replication::StreamStatus;
@@ -103,6 +104,8 @@ struct State {
     over_limit: OverLimit,
     /// How many bytes it may leave unread, as of the last requests.
     output_bytes_max: usize,
+    /// Where its replies go, if another session relays them to its peer.
+    relay: Option<Relay>,
     /// Its settings as a replica, or before it becomes one.
     replica: Option<Box<ReplicaSession>>,
     /// Commands of the session that replicas and the append-only file must receive.
@@ -189,6 +192,7 @@ impl RespSession {
                 permit: Permit::new(&server.access),
                 over_limit: OverLimit::default(),
                 output_bytes_max: usize::MAX,
+                relay: None,
                 replica: None,
                 told: Vec::new(),
                 refusals: Cell::new(0),
@@ -252,7 +256,9 @@ impl RespSession {
         self.state.note_heard(context);
         let limit = self.state.output_limit(server);
         self.state.output_bytes_max = limit;
-        let pause_bytes = OUTPUT_PAUSE_BYTES.min(limit);
+        let Some(pause_bytes) = self.state.pause_bytes(context, limit) else {
+            return 0;
+        };
         let mut consumed = 0;
         let mut commands = 0;
         let mut announced = 0;
@@ -681,8 +687,6 @@ impl State {
 }
 
 const EXEC_ARITY: &str = "ERR wrong number of arguments for 'exec' command";
-/// With this many bytes of replies unread, a client gets no further command executed.
-const OUTPUT_PAUSE_BYTES: usize = 16 << 20;
 /// Bytes that such a client may send meanwhile. Each time it goes on, the rest of them is moved.
 const READ_AHEAD_BYTES_MAX: u64 = 64 << 20;
 /// Input of more bytes at once is counted before it is executed.

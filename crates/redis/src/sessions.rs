@@ -12,7 +12,7 @@ use crate::other_sessions::{LaneParts, OtherSessions};
 use crate::parameters::MAXCLIENTS;
 use crate::replication::LaneReplicas;
 use crate::server::Server;
-use crate::session::{Pipeline, RespSession};
+use crate::session::{Pipeline, Relay, RespSession};
 use crate::waiting::LaneWaiting;
 
 /// The Redis clients of one lane.
@@ -152,7 +152,7 @@ impl Sessions {
         &mut self,
         server: &Server,
         context: &Context,
-        id: ConnectionId,
+        (id, relay): (ConnectionId, Relay),
         (address, local): (String, String),
         user: Arc<User>,
     ) {
@@ -163,6 +163,7 @@ impl Sessions {
         let mut session = RespSession::new(server, id, client);
         session.become_user(server, user);
         session.speak_resp3();
+        session.reply_through(relay);
         self.insert(id, Box::new(session));
     }
 

@@ -10,24 +10,50 @@ use tidewire_resp::{Progress, ReplyKind, ReplyParser, decode, write_request};
 use super::Around;
 use super::reply::{write_answer, write_error};
 use crate::port;
-use tidewire_redis::Identity;
+use tidewire_redis::{Identity, Relay};
 
 /// The connection to a page's Redis session, and the commands that have no reply yet.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// Our end, once there is one.
-    near: Option<ConnectionId>,
-    /// Numbers of the requests, in order.
-    waiting: VecDeque<u64>,
+    /// Both ends, ours first, once there are any.
+    ends: Option<[ConnectionId; 2]>,
+    waiting: Waiting,
     parser: ReplyParser,
     /// Whether replies wait until the page has read.
     is_held: bool,
 }
 
+/// Commands that have no reply yet, in order. The page's Redis session executes the next one when
+/// the replies in front of it are with the page or small ([`Relay`]).
+#[derive(Debug, Default)]
+struct Waiting {
+    /// The number of each request, and the bytes of its command.
+    commands: VecDeque<(u64, usize)>,
+    bytes: usize,
+}
+
+impl Waiting {
+    fn is_full(&self) -> bool {
+        self.commands.len() >= CALLS_MAX || self.bytes >= CALLS_BYTES_MAX
+    }
+
+    fn push(&mut self, number: u64, bytes: usize) {
+        self.commands.push_back((number, bytes));
+        self.bytes += bytes;
+    }
+
+    fn pop(&mut self) -> Option<u64> {
+        let (number, bytes) = self.commands.pop_front()?;
+        debug_assert!(bytes <= self.bytes, "each command that waits is counted");
+        self.bytes -= bytes;
+        Some(number)
+    }
+}
+
 impl Calls {
     /// Returns whether the page has as many commands under way as it may.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting.len() >= CALLS_MAX
+        self.waiting.is_full()
     }
 
     /// Sends a command. An error is a code and a text.
@@ -41,15 +67,16 @@ impl Calls {
         if let Some(text) = refusal(command) {
             return Err(("NOTHERE", text));
         }
-        let near = match self.near {
-            Some(near) => near,
+        let [near, _] = match self.ends {
+            Some(ends) => ends,
             None => self.open(around, owner, identity)?,
         };
         let Some(out) = around.context.out(near) else {
             return Err(("UNKNOWN", ENDED.to_owned()));
         };
+        let before = out.buffer().len();
         write_request(out.buffer(), command);
-        self.waiting.push_back(number);
+        self.waiting.push(number, out.buffer().len() - before);
         Ok(())
     }
 
@@ -58,22 +85,24 @@ impl Calls {
         around: &mut Around<'_>,
         owner: ConnectionId,
         identity: &Identity,
-    ) -> Result<ConnectionId, (&'static str, String)> {
+    ) -> Result<[ConnectionId; 2], (&'static str, String)> {
         let Some(user) = identity.user() else {
             return Err(("NOAUTH", "Authentication required.".to_owned()));
         };
         let ports = [port::WEB_CALLS, tidewire_redis::RESP_PORT];
         let pair = around.context.pair(ports);
-        let [near, far] = pair.map_err(|error| ("LIMIT", format!("no connection: {error}")))?;
+        let ends @ [near, far] =
+            pair.map_err(|error| ("LIMIT", format!("no connection: {error}")))?;
         let local = around.context.local_address(owner);
         let local = local.map_or_else(String::new, |local| local.to_string());
         let places = (identity.address().to_owned(), local);
+        let relay = Relay { near, peer: owner };
         around
             .lane
-            .accept_for(around.context, far, places, user.clone());
+            .accept_for(around.context, (far, relay), places, user.clone());
         around.opened.push((near, owner));
-        self.near = Some(near);
-        Ok(near)
+        self.ends = Some(ends);
+        Ok(ends)
     }
 
     /// Takes replies. `out` gets the answers. Returns the number of bytes used.
@@ -84,9 +113,24 @@ impl Calls {
         input: &[u8],
         out: &mut impl FnMut(&mut Context, &[u8]),
     ) -> usize {
+        let consumed = self.take(context, owner, input, out);
+        if consumed == input.len() {
+            // Not a part of a reply is here: the page has all, or soon will have.
+            self.go_on(context);
+        }
+        consumed
+    }
+
+    fn take(
+        &mut self,
+        context: &mut Context,
+        owner: ConnectionId,
+        input: &[u8],
+        out: &mut impl FnMut(&mut Context, &[u8]),
+    ) -> usize {
         let (mut consumed, mut json) = (0, Vec::new());
         while consumed < input.len() {
-            let Some(near) = self.near else {
+            let Some([near, _]) = self.ends else {
                 return input.len();
             };
             if context.out_bytes(owner) > super::UNREAD_BYTES_MAX {
@@ -117,7 +161,7 @@ impl Calls {
                 self.end(context, ("UNKNOWN", ENDED), out);
                 return input.len();
             };
-            if let Some(number) = self.waiting.pop_front() {
+            if let Some(number) = self.waiting.pop() {
                 json.clear();
                 write_answer(number, &value, &mut json);
                 out(context, &json);
@@ -129,9 +173,17 @@ impl Calls {
     /// Continues after the page has read.
     pub(super) fn drained(&mut self, context: &mut Context) {
         if std::mem::take(&mut self.is_held)
-            && let Some(near) = self.near
+            && let Some([near, _]) = self.ends
         {
             context.release(near);
+        }
+        self.go_on(context);
+    }
+
+    /// Lets the page's Redis session look whether it may execute the next command.
+    fn go_on(&self, context: &mut Context) {
+        if let Some([_, far]) = self.ends {
+            context.resume(far);
         }
     }
 
@@ -142,12 +194,12 @@ impl Calls {
         (code, text): (&str, &str),
         out: &mut impl FnMut(&mut Context, &[u8]),
     ) {
-        if let Some(near) = self.near.take() {
+        if let Some([near, _]) = self.ends.take() {
             context.close(near, CloseReason::Requested);
         }
         self.parser = ReplyParser::default();
         self.is_held = false;
-        for number in std::mem::take(&mut self.waiting) {
+        for (number, _) in std::mem::take(&mut self.waiting).commands {
             let mut json = Vec::new();
             write_error(number, code.as_bytes(), text.as_bytes(), &mut json);
             out(context, &json);
@@ -161,8 +213,8 @@ impl Calls {
         near: ConnectionId,
         out: &mut impl FnMut(&mut Context, &[u8]),
     ) {
-        if self.near == Some(near) {
-            self.near = None;
+        if self.ends.is_some_and(|[own, _]| own == near) {
+            self.ends = None;
             self.end(context, ("UNKNOWN", ENDED), out);
         }
     }
@@ -217,8 +269,9 @@ const NOT_FOR_PAGES: &[&str] = &[
     "waitaof",
     "watch",
 ];
-/// Commands of one page under way.
-const CALLS_MAX: usize = 4;
+/// Commands of one page without a reply, and their bytes, above which the page is not read.
+const CALLS_MAX: usize = 64;
+const CALLS_BYTES_MAX: usize = 256 << 10;
 /// Longest reply, in bytes.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 const ENDED: &str = "the connection for commands has ended; the command may have been executed";

@@ -85,6 +85,8 @@ pub(crate) struct WebSession {
     heard_ns: u64,
     /// Whether a PING waits for its answer.
     is_pinged: bool,
+    /// Its unread output at the last sweep.
+    unread_bytes: usize,
     /// The metrics page that it has asked for, once that is made.
     metrics: Option<Arc<str>>,
     /// The login that its stream was opened with.
@@ -129,6 +131,7 @@ impl WebSession {
             is_secure: context.is_secure(id),
             heard_ns: context.now_ns(),
             is_pinged: false,
+            unread_bytes: 0,
             metrics: None,
             login: None,
             stage: Stage::Http,
@@ -303,6 +306,15 @@ impl WebSession {
             let active_unix_ns = context.unix_ns().saturating_sub(silent_ns);
             let state = stream.state(self.id, &fanout.rows, context, active_unix_ns);
             self.identity.note_page(&hub.server, state);
+        }
+        let unread_bytes = context.out_bytes(self.id);
+        let before = std::mem::replace(&mut self.unread_bytes, unread_bytes);
+        let is_silent = context.now_ns().saturating_sub(self.heard_ns) >= PING_NS;
+        // One that is not read, because of its commands or its output, cannot be heard.
+        let is_alive = || unread_bytes < before || (before == 0 && context.has_unread(self.id));
+        if is_silent && matches!(self.stage, Stage::Stream(_)) && is_alive() {
+            self.heard_ns = context.now_ns();
+            self.is_pinged = false;
         }
         self.timeout(context);
     }
