@@ -1,5 +1,6 @@
 """Web pages among the clients: CLIENT LIST and KILL, logouts, and pages that read nothing."""
 
+import contextlib
 import json
 import socket
 import struct
@@ -158,3 +159,39 @@ def test_pages_count_in_the_memory_limit_of_clients(web):
         while True:
             page.receive()
     assert int(redis.info("stats")["evicted_clients"]) == 1 and redis.ping()
+
+
+@pytest.mark.parametrize("reads", [False, True], ids=["reads nothing", "reads"])
+def test_an_evicted_page_locks_no_redis_client_out(web, reads):
+    before = [web.redis() for _ in range(4)]
+    assert all(redis.ping() for redis in before)
+    before[0].config_set("maxmemory-clients", "1mb")
+    for number in range(1, 4):
+        page = Page(web.web)
+        with contextlib.suppress(ConnectionClosed):
+            for part in range(1, 9):
+                topics = [f"live:{part}_{at}*b" for at in range(3_000)]
+                page.send({"sub": part, "topics": topics})
+            if reads:
+                for _ in range(8):
+                    page.receive()
+
+        def is_evicted():
+            # Clients that come and go: each command looks at the limit.
+            with contextlib.closing(web.redis()) as fresh:
+                return fresh.info("stats")["evicted_clients"] == number and fresh.ping()
+
+        eventually(is_evicted, "the page is evicted")
+        eventually(lambda: before[0].info("web")["web_memory_bytes"] == 0, "its memory is back")
+        assert before[0].info("web")["web_streams"] == 0
+        assert all(redis.ping() for redis in before), "they hold little"
+        page.close()
+    assert before[0].info("stats")["evicted_clients"] == 3
+    assert web.redis().config_set("maxmemory-clients", "0")
+
+
+def test_a_limit_that_no_eviction_satisfies_lets_new_clients_in(web):
+    redis = web.redis()
+    redis.client_no_evict("ON")
+    redis.config_set("maxmemory-clients", "1")
+    assert web.redis().ping() and web.redis().config_set("maxmemory-clients", "0")
