@@ -89,6 +89,25 @@ def test_a_logout_ends_the_streams_of_that_login_and_no_others(web):
     logged_in.close()
 
 
+def test_a_login_with_the_cookie_of_another_login_ends_that_one(web):
+    web.redis().execute_command("ACL", "SETUSER", "ann", "on", ">pw", "+@all", "~*", "&*")
+    right, wrong = (json.dumps({"user": "ann", "password": text}).encode() for text in ("pw", "no"))
+
+    def log_in(*headers, body=right):
+        status, answer, _ = http(web.web, "POST", "/login", headers, body)
+        return status, answer.get("set-cookie", "").partition(";")[0]
+
+    _, older = log_in()
+    pages_of_it = [Page(web.web, additional_headers={"Cookie": older}) for _ in range(4)]
+    assert log_in(f"Cookie: {older}", body=wrong)[0] == 401
+    assert all(page.do("PING") == "PONG" for page in pages_of_it), "a failed login ends nothing"
+    _, newer = log_in(f"Cookie: {older}")
+    for page in pages_of_it:
+        ends_with(page, 4002)
+    sessions = [http(web.web, "GET", "/api/session", [f"Cookie: {one}"]) for one in (older, newer)]
+    assert [json.loads(body)["user"] for _, _, body in sessions] == ["default", "ann"]
+
+
 def open_deaf(port, *messages):
     """A page that reads nothing but the response to its request."""
     one = socket.socket()
