@@ -133,3 +133,12 @@ def wait_for(monitor, wanted):
         return event & wanted
 
     eventually(told, "an event of the socket")
+
+
+def test_a_client_that_was_killed_is_not_in_the_next_list(start_hub):
+    hub = start_hub("--lanes", "2")
+    admin = RespSocket(hub.resp())
+    for _ in range(20):
+        number = RespSocket(hub.resp()).call("CLIENT", "ID")
+        assert admin.call("CLIENT", "KILL", "ID", number) == 1
+        assert b"id=%d " % number not in admin.call("CLIENT", "LIST")

@@ -53,6 +53,8 @@ mod servers;
 mod subscriber;
 mod timing;
 mod types;
+mod web;
+mod web_load;
 mod zmq;
 
 use std::path::Path;
@@ -120,13 +122,14 @@ fn failed(what: &str) -> impl Fn(std::io::Error) -> Failure + '_ {
 type Measure = fn(&Bench<'_>) -> Result<(), Failure>;
 
 /// The subjects in their order, and whether `all` includes them.
-const SUBJECTS: [(BenchSubject, bool, Measure); 14] = [
+const SUBJECTS: [(BenchSubject, bool, Measure); 15] = [
     (BenchSubject::Cache, true, cache::run),
     (BenchSubject::Mx, true, mx::run),
     (BenchSubject::Feed, true, feed::run),
     (BenchSubject::Itch, false, feed::run_itch),
     // A thousand connections need more descriptors than some machines allow.
     (BenchSubject::Fanout, false, fanout::run),
+    (BenchSubject::Web, false, web::run),
     (BenchSubject::Loss, false, loss::run),
     (BenchSubject::Resp, true, resp::run),
     (BenchSubject::Types, true, types::run),

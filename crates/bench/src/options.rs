@@ -120,6 +120,9 @@ pub(crate) enum BenchSubject {
     Itch,
     /// Cost per client with 1 to 1,000 clients, for `--seconds` each. Not part of `all`.
     Fanout,
+    /// 1,000 web pages of 50 topics, each changing 10 times per second, beside Redis subscribers
+    /// of the same JSON. Not part of `all`.
+    Web,
     /// Delivery of `--messages` over lossy links, on loopback; exit code 1 on any loss. Not part of
     /// `all`.
     Loss,

@@ -213,13 +213,14 @@ fn cannot(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 const PAGE: &str = "docs/PERFORMANCE.md";
 const PLOTS: &str = "docs/bench";
 
-const SECTIONS: [Section; 12] = [
+const SECTIONS: [Section; 13] = [
     section("resp", "GET and SET"),
     section("types", "Commands of every data type"),
     section("publish", "PUBLISH to 100 subscribers"),
     section("memory", "Bytes a key"),
     section("expiry", "Expiry among a million deadlines"),
     section("eviction", "Memory at its limit"),
+    section("web", "Web pages beside Pub/Sub"),
     section("cache", "The last-value cache"),
     section("feed", "Market data"),
     section("zmq", "ZeroMQ beside libzmq"),
@@ -253,6 +254,7 @@ const MOST_RESP: &str = "GET, 70 % of RIVAL's most";
 const CPU: (&str, &str) = ("processor_ns_an_operation", "server CPU");
 const P99: (&str, &str) = ("p99_ns", "p99");
 const P999: (&str, &str) = ("p999_ns", "p99.9");
+const WIRE: (&str, &str) = ("bytes_an_update", "bytes to the client");
 const RESIDENT: (&str, &str) = ("bytes_a_key", "resident bytes");
 
 const fn cost(subject: &'static str, case: &'static str, redis: f64, valkey: f64) -> Goal {
@@ -264,7 +266,7 @@ const fn bytes(case: &'static str, redis: f64, valkey: f64) -> Goal {
 }
 
 /// The project's own goals.
-const GOALS: [Goal; 29] = [
+const GOALS: [Goal; 33] = [
     cost("resp", "GET P=1", 0.95, 0.95),
     cost("resp", "SET P=1", 0.95, 0.95),
     cost("resp", "GET P=16", 0.60, 0.65),
@@ -294,6 +296,10 @@ const GOALS: [Goal; 29] = [
     bytes("sorted set of 100 members", 0.9, 0.95),
     bytes("stream of 1,000 entries", 0.9, 0.95),
     goal("resp", "GET P=1", P99, 1.0, 1.0),
+    cost("web", "one by one", 0.5, 0.5),
+    cost("web", "all topics at once", 0.5, 0.5),
+    goal("web", "one by one", WIRE, 0.25, 0.25),
+    goal("web", "all topics at once", WIRE, 0.25, 0.25),
 ];
 
 const HEAD: &str = "# Performance

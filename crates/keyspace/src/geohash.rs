@@ -79,14 +79,21 @@ impl Position {
 }
 
 /// The shape of a search area.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AreaShape {
-    Circle { radius_m: f64 },
-    Box { width_m: f64, height_m: f64 },
+    Circle {
+        radius_m: f64,
+    },
+    Box {
+        width_m: f64,
+        height_m: f64,
+    },
+    /// Its corners. It lies on the map of longitude and latitude, and edges may cross.
+    Polygon(Box<[Position]>),
 }
 
 /// A shape around a position.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Area {
     pub(crate) center: Position,
     pub(crate) shape: AreaShape,
@@ -96,8 +103,8 @@ impl Area {
     /// Returns the distance from the center in metres, if the position is inside.
     pub(crate) fn distance_m(&self, position: Position) -> Option<f64> {
         let north_m = latitude_distance_m(position.latitude, self.center.latitude);
-        match self.shape {
-            AreaShape::Circle { radius_m } => {
+        match &self.shape {
+            &AreaShape::Circle { radius_m } => {
                 // Most positions outside are recognized without trigonometry. The margin covers
                 // rounding for positions on the circle.
                 if north_m > radius_m * 1.000_001 + 0.001 {
@@ -106,7 +113,7 @@ impl Area {
                 let distance_m = self.center.distance_m(position);
                 (distance_m <= radius_m || distance_m.is_nan()).then_some(distance_m)
             }
-            AreaShape::Box { width_m, height_m } => {
+            &AreaShape::Box { width_m, height_m } => {
                 let beside = Position {
                     longitude: self.center.longitude,
                     latitude: position.latitude,
@@ -114,6 +121,9 @@ impl Area {
                 let outside =
                     north_m > height_m / 2.0 || position.distance_m(beside) > width_m / 2.0;
                 (!outside).then(|| self.center.distance_m(position))
+            }
+            AreaShape::Polygon(corners) => {
+                is_inside(corners, position).then(|| self.center.distance_m(position))
             }
         }
     }
@@ -155,20 +165,40 @@ impl Area {
 
     /// Returns the distance from the center to the farthest point, in metres.
     fn reach_m(&self) -> f64 {
-        match self.shape {
-            AreaShape::Circle { radius_m } => radius_m,
-            AreaShape::Box { width_m, height_m } => {
+        match &self.shape {
+            &AreaShape::Circle { radius_m } => radius_m,
+            &AreaShape::Box { width_m, height_m } => {
                 let (x, y) = (width_m / 2.0, height_m / 2.0);
                 (x * x + y * y).sqrt()
+            }
+            AreaShape::Polygon(corners) => {
+                let Bounds {
+                    longitudes: x,
+                    latitudes: y,
+                } = bounds_of(corners);
+                let edges = [
+                    (x.min, y.max),
+                    (x.max, y.max),
+                    (x.min, y.min),
+                    (x.max, y.min),
+                ];
+                let reaches = edges.map(|(longitude, latitude)| {
+                    self.center.distance_m(Position {
+                        longitude,
+                        latitude,
+                    })
+                });
+                reaches.into_iter().fold(0.0, f64::max)
             }
         }
     }
 
     /// Returns the shape's extent in degrees; it is widest at the edge towards the pole.
     fn bounds(&self) -> Bounds {
-        let (width_m, height_m) = match self.shape {
-            AreaShape::Circle { radius_m } => (radius_m, radius_m),
-            AreaShape::Box { width_m, height_m } => (width_m / 2.0, height_m / 2.0),
+        let (width_m, height_m) = match &self.shape {
+            &AreaShape::Circle { radius_m } => (radius_m, radius_m),
+            &AreaShape::Box { width_m, height_m } => (width_m / 2.0, height_m / 2.0),
+            AreaShape::Polygon(corners) => return bounds_of(corners),
         };
         let Position {
             longitude,
@@ -191,6 +221,48 @@ impl Area {
                 max: latitude + up,
             },
         }
+    }
+}
+
+/// Returns the middle of some positions on the globe.
+pub(crate) fn middle_of(corners: &[Position]) -> Position {
+    let (mut x, mut y, mut z) = (0.0, 0.0, 0.0);
+    for corner in corners {
+        let (longitude, latitude) = (radians(corner.longitude), radians(corner.latitude));
+        x += latitude.cos() * longitude.cos();
+        y += latitude.cos() * longitude.sin();
+        z += latitude.sin();
+    }
+    Position {
+        longitude: degrees(f64::atan2(y, x)),
+        latitude: degrees(f64::atan2(z, (x * x + y * y).sqrt())),
+    }
+}
+
+/// Returns whether a position is inside of a polygon: a line from it to the east crosses an odd
+/// number of edges.
+fn is_inside(corners: &[Position], position: Position) -> bool {
+    let (x, y) = (position.longitude, position.latitude);
+    let before = corners.iter().cycle().skip(corners.len() - 1);
+    let crossed = corners.iter().zip(before).filter(|(a, b)| {
+        let spans = (a.latitude > y) != (b.latitude > y);
+        let slope = (b.longitude - a.longitude) * (y - a.latitude) / (b.latitude - a.latitude);
+        spans && x < slope + a.longitude
+    });
+    crossed.count() % 2 == 1
+}
+
+fn bounds_of(corners: &[Position]) -> Bounds {
+    let range = |degrees: fn(&Position) -> f64| {
+        let all = || corners.iter().map(degrees);
+        DegreeRange {
+            min: all().fold(f64::INFINITY, f64::min),
+            max: all().fold(f64::NEG_INFINITY, f64::max),
+        }
+    };
+    Bounds {
+        longitudes: range(|corner| corner.longitude),
+        latitudes: range(|corner| corner.latitude),
     }
 }
 
@@ -399,6 +471,10 @@ mod tests {
             for shape in [
                 AreaShape::Circle { radius_m: reach },
                 AreaShape::Box { width_m: reach, height_m: reach * 2.0 },
+                AreaShape::Polygon([(-1.0, -1.0), (1.0, -1.0), (0.0, 1.0)].map(|(x, y)| Position {
+                    longitude: (center.longitude + x * degrees).clamp(-180.0, 180.0),
+                    latitude: (center.latitude + y * degrees).clamp(-85.0, 85.0),
+                }).into()),
             ] {
                 let area = Area { center, shape };
                 if area.distance_m(other).is_some() {

@@ -154,6 +154,7 @@ pub struct Keyspace {
     /// The settings of [`Access`].
     access: AtomicU64,
     shares_integers: AtomicBool,
+    follows_valkey: AtomicBool,
     claims_compression: AtomicBool,
     random: AtomicU64,
     hash_entries_max: AtomicUsize,
@@ -254,6 +255,7 @@ impl Keyspace {
             flushes: AtomicU64::new(0),
             access: AtomicU64::new(Access::new(RecordedUse::Time, 10, 1).0),
             shares_integers: AtomicBool::new(true),
+            follows_valkey: AtomicBool::new(false),
             claims_compression: AtomicBool::new(false),
             random: AtomicU64::new(hash::of(b"random")),
             hash_entries_max: AtomicUsize::new(0),

@@ -168,6 +168,27 @@ fn key_flags_may_depend_on_the_arguments() {
 }
 
 #[test]
+fn an_impossible_number_of_keys_is_an_error_unless_a_command_may_have_none() {
+    let server = Server::new();
+    for line in [
+        "EVAL 1 5 k",
+        "EVAL 1 -1 k",
+        "FCALL f x k",
+        "EVAL 1 2147483647 k",
+    ] {
+        for form in ["GETKEYS", "GETKEYSANDFLAGS"] {
+            let line = format!("COMMAND {form} {line}");
+            assert_eq!(server.line(&line), "*0\r\n", "{line}");
+        }
+    }
+    for line in ["SINTERCARD 3 k l", "MSETEX 5 k v"] {
+        let line = format!("COMMAND GETKEYS {line}");
+        let error = "-ERR Invalid arguments specified for command\r\n";
+        assert_eq!(server.line(&line), error, "{line}");
+    }
+}
+
+#[test]
 fn a_command_that_changes_one_key_and_waits_for_nothing_can_run_elsewhere() {
     let key_of = |line: &str| {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();

@@ -121,6 +121,18 @@ fn ttls_are_propagated_as_deadlines() {
             "HGETEX h PERSIST FIELDS 1 f",
             "HPERSIST h FIELDS 1 f".into(),
         ),
+        (
+            "HSETEX h FIELDS 1 f v EX 100",
+            format!("HSETEX h FIELDS 1 f v PXAT {at_100_s}"),
+        ),
+        (
+            "HEXPIRE h 100 XX FIELDS 2 f x XX",
+            format!("HPEXPIREAT h {at_100_s} XX FIELDS 1 f XX"),
+        ),
+        (
+            "HGETEX h FIELDS 1 f PX 5",
+            format!("HPEXPIREAT h {at_5_ms} FIELDS 1 f"),
+        ),
         ("HGETEX h EXAT 1 FIELDS 1 f", "HDEL h f".into()),
         ("HSETEX h PXAT 1 FIELDS 1 f v", "HDEL h f".into()),
         ("HINCRBYFLOAT h f 1.5", "HSET h f 1.5".into()),

@@ -330,3 +330,23 @@ fn a_range_by_text_of_unequal_scores_is_what_redis_finds_in_a_small_set() {
         assert_eq!(server.line(line).trim_end(), reply, "{line}");
     }
 }
+
+/// The replies are those of Redis 8.6.3 and Valkey 9.1.2.
+#[test]
+fn a_negative_offset_selects_nothing_in_redis_and_counts_back_in_valkey() {
+    let server = Server::new();
+    for number in 200..400 {
+        server.line(&format!("ZADD z 0 m{number}"));
+    }
+    for (line, member) in [
+        ("ZRANGEBYLEX z - + LIMIT -1 -1", "m399"),
+        ("ZRANGEBYSCORE z 0 0 LIMIT -1 -1", "m399"),
+        ("ZRANGE z + - BYLEX REV LIMIT -1 -1", "m200"),
+    ] {
+        server.keyspace.set_follows_valkey(false);
+        assert_eq!(server.line(line), "*0\r\n", "{line}");
+        server.keyspace.set_follows_valkey(true);
+        let reply = format!("*1\r\n$4\r\n{member}\r\n");
+        assert_eq!(server.line(line), reply, "{line}");
+    }
+}

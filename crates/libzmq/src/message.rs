@@ -192,6 +192,17 @@ fn unfilled(size: usize) -> Result<Vec<u8>, Errno> {
     Ok(unsafe { Vec::from_raw_parts(room, size, size) })
 }
 
+/// Returns a message with a copy of the bytes. Where there is no memory for a long one, that is an
+/// error as in libzmq, not the end of the process.
+pub(crate) fn copied(bytes: &[u8]) -> Result<Message, Errno> {
+    if bytes.len() < LONG_BYTES_MIN {
+        return Ok(Message::from_slice(bytes));
+    }
+    let mut room = unfilled(bytes.len())?;
+    room.copy_from_slice(bytes);
+    Ok(Message::from_vec(room))
+}
+
 /// `zmq_msg_init_buffer`: copies the bytes.
 ///
 /// # Safety
@@ -207,7 +218,7 @@ pub(crate) unsafe extern "C" fn zmq_msg_init_buffer(
         // SAFETY: the caller guarantees that `size` bytes are there.
         let bytes = unsafe { text::bytes(data, size) }?;
         // SAFETY: the caller guarantees the room.
-        unsafe { RawMessage::init(message, Message::from_slice(bytes)) }
+        unsafe { RawMessage::init(message, copied(bytes)?) }
     })
 }
 
@@ -492,6 +503,8 @@ const CLOSED: u32 = 0;
 /// Maximum size of a body.
 /// Shorter bodies begin with zeros.
 const UNFILLED_BYTES_MIN: usize = 64;
+/// A message of as many bytes may be too long for the memory that there is.
+pub(crate) const LONG_BYTES_MIN: usize = 4 << 20;
 const SIZE_MAX: usize = isize::MAX as usize;
 const PROPERTY_MORE: c_int = 1;
 const PROPERTY_DESCRIPTOR: c_int = 2;

@@ -1,6 +1,6 @@
 //! Strings and buffers of the caller.
 
-use crate::errno::{EFAULT, EINVAL, Errno};
+use crate::errno::{EFAULT, EINVAL, ENOMEM, Errno};
 use std::ffi::{CStr, c_char, c_void};
 
 /// Returns the string at `text`. Null and invalid UTF-8 give `EINVAL`.
@@ -38,8 +38,11 @@ pub(crate) unsafe fn bytes<'a>(data: *const c_void, size: usize) -> Result<&'a [
     if size == 0 {
         return Ok(&[]);
     }
-    if data.is_null() || size > SIZE_MAX {
+    if data.is_null() {
         return Err(Errno(EFAULT));
+    }
+    if size > SIZE_MAX {
+        return Err(Errno(ENOMEM));
     }
     // SAFETY: the caller guarantees `size` bytes; the size is one that a slice may have.
     Ok(unsafe { std::slice::from_raw_parts(data.cast(), size) })

@@ -2,13 +2,13 @@
 
 use crate::cancellation::waits;
 use crate::errno::{EINVAL, ENOMEM, Errno, guard, guard_short};
-use crate::message::RawMessage;
+use crate::message::{LONG_BYTES_MIN, RawMessage, copied};
 use crate::socket::socket;
 use crate::text;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use tidewire_zmq::outside::{Inside, is_left};
-use tidewire_zmq::{Error, Message, SendFlags, SocketType};
+use tidewire_zmq::{Error, Message, SendFlags, Socket, SocketType};
 
 /// `zmq_send`.
 ///
@@ -28,10 +28,20 @@ pub(crate) unsafe extern "C-unwind" fn zmq_send(
             let socket = unsafe { socket(handle) }?;
             // SAFETY: the caller keeps this function's contract.
             let bytes = unsafe { text::bytes(data, size) }?;
-            socket.send_bytes(bytes, send_flags(flags))?;
+            send_copy(socket, bytes, send_flags(flags))?;
             Ok(told(size))
         })
     })
+}
+
+/// Sends a copy of bytes.
+#[inline]
+fn send_copy(socket: &Socket, bytes: &[u8], flags: SendFlags) -> Result<(), Errno> {
+    match bytes.len() {
+        ..LONG_BYTES_MIN => socket.send_bytes(bytes, flags)?,
+        _ => socket.send(&mut copied(bytes)?, flags)?,
+    }
+    Ok(())
 }
 
 /// `zmq_send_const`: sends bytes that stay valid, without a copy.
@@ -223,7 +233,7 @@ pub(crate) unsafe extern "C" fn zmq_sendiov(
             let bytes = unsafe { text::bytes(part.data, part.size) }?;
             let mut flags = send_flags(flags);
             flags.more &= index + 1 < count;
-            socket.send_bytes(bytes, flags)?;
+            send_copy(socket, bytes, flags)?;
             sent = part.size;
         }
         Ok(told(sent))

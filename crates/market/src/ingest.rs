@@ -509,6 +509,7 @@ impl Batch<'_> {
         self.take_over_book(topic, time_ns);
         let told = self.symbols.take_told(symbol, self.venues.key(venue));
         topic.away_upstream(told & Figures::AWAY != 0);
+        self.announce_namesake(topic);
         let before = self.work.seen(topic.number);
         self.work
             .revive(topic, apply::upstream_flags(told), (time_ns, is_replaced));

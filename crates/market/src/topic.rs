@@ -452,6 +452,15 @@ impl Topic {
         opened
     }
 
+    /// Takes over when the session's open came from the topic that had the value so far.
+    pub(crate) fn continue_opened(&self, left: &Self) {
+        let opened = left.opened.load(Ordering::Relaxed);
+        let own = self.opened.load(Ordering::Relaxed);
+        if opened != 0 && (own == 0 || opened < own) {
+            self.opened.store(opened, Ordering::Relaxed);
+        }
+    }
+
     /// Returns the lanes that may have subscribers, one bit each.
     #[inline]
     pub fn interest(&self) -> u64 {

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// | bits | belong to | set by |
 /// |---|---|---|
-/// | 0 to 11 | the whole server | [`Attention::set`] |
-/// | 12 to 23 | one connection | its session |
+/// | 0 to 12 | the whole server | [`Attention::set`] |
+/// | 13 to 23 | one connection | its session |
 /// | 24 to 63 | a user with restrictions | [`Attention::obstacles`] |
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Obstacles(u64);
@@ -44,6 +44,8 @@ impl Obstacles {
     pub(crate) const HOT_KEYS: Self = Self(1 << 11);
     /// Each of these bits asks for every call's time.
     pub(crate) const EVERY_TIMED: Self = Self(Self::TIMED.0 | Self::HOT_KEYS.0);
+    /// COMMANDLOG looks at how large requests and replies are.
+    pub(crate) const SIZED: Self = Self(1 << 12);
     const SERVER: u64 = (1 << SESSION_SHIFT) - 1;
 
     /// The connection is about to end.
@@ -185,7 +187,7 @@ impl Attention {
     }
 }
 
-const SESSION_SHIFT: u32 = 12;
+const SESSION_SHIFT: u32 = 13;
 const USER_SHIFT: u32 = 24;
 
 #[cfg(test)]
@@ -222,6 +224,7 @@ mod tests {
             Obstacles::MONITORED,
             Obstacles::PAUSED,
             Obstacles::TIMED,
+            Obstacles::SIZED,
             Obstacles::LOADING,
             Obstacles::SNAPSHOT_FAILED,
             Obstacles::LOG_FAILED,
@@ -256,9 +259,10 @@ mod tests {
             own.set(one, false);
             assert!(own.is_none());
         }
+        let count = (server.len() + session.len()) as u32;
         let all = server.iter().chain(&session);
         let bits: u32 = all.clone().map(|one| one.0.count_ones()).sum();
         let joined = all.fold(0, |joined, one| joined | one.0);
-        assert_eq!((bits, joined.count_ones()), (20, 20));
+        assert_eq!((bits, joined.count_ones()), (count, count));
     }
 }

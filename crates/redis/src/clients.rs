@@ -58,6 +58,8 @@ pub struct Client {
     pub shard_channels: AtomicU32,
     /// Patterns subscribed to.
     pub patterns: AtomicU32,
+    /// CLIENT CAPA REDIRECT: it understands the error REDIRECT.
+    pub redirects: AtomicBool,
     /// CLIENT NO-EVICT.
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.
@@ -145,6 +147,7 @@ impl Clients {
             channels: AtomicU32::new(0),
             shard_channels: AtomicU32::new(0),
             patterns: AtomicU32::new(0),
+            redirects: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
             query_bytes: AtomicU64::new(0),
@@ -361,13 +364,8 @@ impl Client {
         }
     }
 
-    /// The line that CLIENT LIST and CLIENT INFO show, without a line end.
-    pub fn describe(&self, now_unix_ns: u64, is_blocked: bool, forget_after_ns: u64) -> String {
-        let peak_bytes = self.reply_bytes(now_unix_ns, forget_after_ns);
-        // Redis sizes its first reply buffer like this.
-        let buffer_bytes = peak_bytes.next_power_of_two().clamp(1 << 10, 16 << 10);
-        let seconds = |since_ns: u64| now_unix_ns.saturating_sub(since_ns) / 1_000_000_000;
-        let labels = self.labels.lock().clone();
+    /// The letters of what it is; `N` if there is none.
+    pub(crate) fn flags(&self, is_blocked: bool) -> String {
         let multi = self.multi.load(Ordering::Relaxed);
         let flags: String = [
             ('O', self.monitors.load(Ordering::Relaxed)),
@@ -385,15 +383,41 @@ impl Client {
         .into_iter()
         .filter_map(|(letter, is_set)| is_set.then_some(letter))
         .collect();
+        if flags.is_empty() {
+            return "N".to_owned();
+        }
+        flags
+    }
+
+    /// The line that CLIENT LIST and CLIENT INFO show, without a line end.
+    pub fn describe(
+        &self,
+        now_unix_ns: u64,
+        is_blocked: bool,
+        forget_after_ns: u64,
+        shows_capabilities: bool,
+    ) -> String {
+        let peak_bytes = self.reply_bytes(now_unix_ns, forget_after_ns);
+        // Redis sizes its first reply buffer like this.
+        let buffer_bytes = peak_bytes.next_power_of_two().clamp(1 << 10, 16 << 10);
+        let seconds = |since_ns: u64| now_unix_ns.saturating_sub(since_ns) / 1_000_000_000;
+        let labels = self.labels.lock().clone();
+        let multi = self.multi.load(Ordering::Relaxed);
+        let flags = self.flags(is_blocked);
+        let capabilities = match (shows_capabilities, self.redirects.load(Ordering::Relaxed)) {
+            (true, true) => " capa=r",
+            (true, false) => " capa=",
+            (false, _) => "",
+        };
         let query_bytes = self.query_bytes.load(Ordering::Relaxed);
         let output_bytes = self.output_bytes.load(Ordering::Relaxed);
         let mut line = String::new();
         let _ = write!(
             line,
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
-             ssub={} multi={multi} watch={} qbuf={query_bytes} qbuf-free=0 argv-mem=0 multi-mem={} \
-             rbs={buffer_bytes} rbp={peak_bytes} obl=0 oll=0 omem={output_bytes} tot-mem={} \
-             events=r cmd={} user={} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={}{capabilities} db={} sub={} \
+             psub={} ssub={} multi={multi} watch={} qbuf={query_bytes} qbuf-free=0 argv-mem=0 \
+             multi-mem={} rbs={buffer_bytes} rbp={peak_bytes} obl=0 oll=0 omem={output_bytes} \
+             tot-mem={} events=r cmd={} user={} \
              redir={} resp={} lib-name={} lib-ver={} io-thread={}",
             self.id,
             self.address,
@@ -402,7 +426,7 @@ impl Client {
             labels.name,
             seconds(self.connected_unix_ns),
             seconds(self.active_unix_ns.load(Ordering::Relaxed)),
-            if flags.is_empty() { "N" } else { &flags },
+            flags,
             self.database.load(Ordering::Relaxed),
             self.channels.load(Ordering::Relaxed),
             self.patterns.load(Ordering::Relaxed),
@@ -435,7 +459,8 @@ mod tests {
     use crate::other_clients::PageState;
 
     fn connect(clients: &Clients) -> Arc<Client> {
-        let user = Arc::clone(crate::access::AccessControl::new(1, Arc::default()).default_user());
+        let user =
+            Arc::clone(crate::access::AccessControl::new(1, Arc::default(), false).default_user());
         clients.connect(
             0,
             ConnectionId::NONE,

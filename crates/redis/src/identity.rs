@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tidewire_keyspace::lookup;
 use tidewire_resp::ArgumentList;
 
+use crate::access::denial_text;
 use crate::access::{AccessControl, AclLogEntry, KeyRights, Origin, Reason, Rules, User, Verb};
-use crate::access::{NO_KEY, no_command_text};
 use crate::other_clients::{OtherClient, PageState};
 use crate::parameters::{ACLLOG_MAX_LEN, PROTECTED_MODE};
 use crate::server::Server;
@@ -142,7 +142,7 @@ impl Identity {
         let Some(command) = words.first().and_then(|name| lookup(name)) else {
             return Ok(());
         };
-        let Err(denial) = rules.check(command, request.as_arguments()) else {
+        let Err(denial) = rules.check(command, request.as_arguments(), DATABASE) else {
             return Ok(());
         };
         debug_assert!(
@@ -150,11 +150,7 @@ impl Identity {
             "who may do everything is denied nothing"
         );
         let object = words.get(denial.at).copied().unwrap_or_default();
-        let text = match denial.reason {
-            Reason::Command => no_command_text(user, command),
-            Reason::Key => NO_KEY.to_owned(),
-            _ => "No permissions to access a channel".to_owned(),
-        };
+        let text = denial_text(denial.reason, user, command);
         self.note(server, denial.reason, object, &user.name);
         Err(format!("NOPERM {text}"))
     }
@@ -169,7 +165,8 @@ impl Identity {
         let (Some(rules), Some(command)) = (&self.rules, lookup(b"get")) else {
             return false;
         };
-        rules.check(command, request.as_arguments()).is_ok()
+        let request = request.as_arguments();
+        rules.check(command, request, DATABASE).is_ok()
     }
 
     /// Whether it may listen to all that is published under names that begin so.
@@ -240,3 +237,6 @@ impl Server {
 pub fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
+
+/// Protocols without SELECT use the first database.
+const DATABASE: usize = 0;

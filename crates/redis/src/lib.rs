@@ -12,6 +12,11 @@
 
 /// The Redis release whose behaviour clients may expect.
 pub(crate) const REDIS_VERSION: &str = "8.6.3";
+
+/// The version of Valkey whose rules `compatibility valkey` follows, and that of Redis which Valkey
+/// names for clients that know Redis alone.
+pub(crate) const VALKEY_VERSION: &str = "9.1.2";
+pub(crate) const REDIS_VERSION_OF_VALKEY: &str = "7.2.4";
 /// The tag of listeners for Redis clients.
 pub const RESP_PORT: u16 = 1;
 

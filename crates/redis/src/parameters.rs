@@ -119,6 +119,11 @@ impl Parameters {
         T::read(self, id.number)
     }
 
+    /// Whether Valkey's rules hold where they differ from Redis's.
+    pub(crate) fn follows_valkey(&self) -> bool {
+        self.read(COMPATIBILITY) == "valkey"
+    }
+
     /// Whether a text is not empty.
     #[inline]
     pub(crate) fn is_set(&self, id: Id<String>) -> bool {
@@ -150,6 +155,7 @@ impl Parameters {
     /// The names that a pattern finds and their values, in order. A name without a pattern's
     /// characters is given back as it was asked for.
     pub(crate) fn find(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let follows_valkey = self.follows_valkey();
         let values = self.shown.lock();
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         for pattern in patterns {
@@ -163,13 +169,18 @@ impl Parameters {
             }
             let pattern = pattern.to_ascii_lowercase();
             for (parameter, value) in TABLE.iter().zip(&*values) {
-                for name in std::iter::once(parameter.name).chain(parameter.alias) {
+                let of_valkey = parameter.of_valkey.filter(|_| follows_valkey);
+                let names = std::iter::once(parameter.name).chain(parameter.alias);
+                for name in names.chain(of_valkey) {
                     let is_new = || found.iter().all(|(other, _)| other != name.as_bytes());
                     if !parameter.hidden && glob::matches(&pattern, name.as_bytes()) && is_new() {
                         found.push((name.into(), value.clone()));
                     }
                 }
             }
+        }
+        if follows_valkey {
+            found.sort_unstable();
         }
         found
     }
@@ -377,6 +388,15 @@ impl Parameters {
             0 => u64::MAX,
             ms => ms.saturating_mul(1_000_000),
         };
+        let has_sizes = |larger_than: Id<i64>, length_max: Id<u64>| {
+            self.read(larger_than) >= 0 && self.read(length_max) > 0
+        };
+        let is_sized = has_sizes(
+            COMMANDLOG_REQUEST_LARGER_THAN,
+            COMMANDLOG_LARGE_REQUEST_MAX_LEN,
+        ) || has_sizes(COMMANDLOG_REPLY_LARGER_THAN, COMMANDLOG_LARGE_REPLY_MAX_LEN);
+        self.attention
+            .set(Obstacles::SIZED, is_sized && self.follows_valkey());
         let slow_ns = slowlog_ns.min(latency_ns);
         self.slow_from_ns.store(slow_ns, Ordering::Relaxed);
         self.attention.set(Obstacles::TIMED, slow_ns < BRIEF_NS_MAX);
@@ -384,6 +404,7 @@ impl Parameters {
 
     /// Tells the keyspace what concerns it.
     pub(crate) fn tell(&self, keyspace: &Keyspace) {
+        keyspace.set_follows_valkey(self.follows_valkey());
         let size = |id: Id<u64>| usize::try_from(self.read(id)).unwrap_or(usize::MAX);
         let number = |id: Id<u64>| u32::try_from(self.read(id)).unwrap_or(u32::MAX);
         keyspace.set_hash_limits(

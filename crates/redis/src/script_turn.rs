@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use tidewire_fanout::bits;
 use tidewire_lane::monotonic_ns;
+use tidewire_script::{Engine, Failure, Purpose};
 
 use crate::activity::Part;
 use crate::mail::RedisMail;
@@ -65,9 +66,14 @@ impl Scripting {
     }
 }
 
-/// Whether scripts have what Lua has deprecated: the setting `lua-enable-deprecated-api`.
-pub(crate) fn has_deprecated(server: &Server) -> bool {
-    server.parameters.read(LUA_ENABLE_DEPRECATED_API)
+/// Makes a Lua state as the parameters have it.
+pub(crate) fn new_engine(server: &Server, purpose: Purpose) -> Result<Engine, Failure> {
+    let has_deprecated = server.parameters.read(LUA_ENABLE_DEPRECATED_API);
+    let engine = Engine::new(purpose, has_deprecated)?;
+    if server.follows_valkey() {
+        engine.follow_valkey(purpose);
+    }
+    Ok(engine)
 }
 
 impl Server {

@@ -11,8 +11,8 @@ use tidewire_lane::{ConnectionId, Context, LaneCounters, MailSender, Peer, unix_
 use tidewire_resp::Writer;
 use tidewire_retry::Seldom;
 
-use crate::access::{AccessControl, Reason};
-use crate::access::{NO_KEY, no_command_text};
+use crate::access::AccessControl;
+use crate::access::denial_text;
 use crate::attention::Attention;
 use crate::certificates::Certificates;
 use crate::clients::Clients;
@@ -39,7 +39,7 @@ use crate::renames::Renames;
 use crate::replication::state::Replication;
 use crate::scripting::Scripting;
 use crate::slow_events::SlowEvents;
-use crate::slowlog::Slowlog;
+use crate::slowlog::CommandLogs;
 use crate::statistics::Statistics;
 use crate::threads::Threads;
 use crate::tracked_clients::Tracking;
@@ -144,7 +144,7 @@ pub struct Server {
     /// Clients that listen to all commands.
     pub(crate) monitors: Monitors,
     /// Commands that took long.
-    pub(crate) slowlog: Slowlog,
+    pub(crate) command_logs: CommandLogs,
     /// The names that are used most.
     pub(crate) hot: HotNames,
     /// The keys that HOTKEYS tracks.
@@ -187,7 +187,8 @@ impl Server {
         let attention = Arc::new(Attention::default());
         let parameters = Parameters::new(&config, attention.clone());
         parameters.tell(&keyspace);
-        let access = AccessControl::new(config.lanes, attention.clone());
+        let follows_valkey = parameters.follows_valkey();
+        let access = AccessControl::new(config.lanes, attention.clone(), follows_valkey);
         let password = parameters.read(REQUIREPASS);
         if !password.is_empty() {
             access.set_default_password(password.as_bytes());
@@ -241,7 +242,7 @@ impl Server {
             hot: HotNames::new(config.lanes),
             hot_keys: HotKeys::default(),
             rates: Rates::default(),
-            slowlog: Slowlog::default(),
+            command_logs: CommandLogs::default(),
             slow_events: SlowEvents::default(),
             reply_peak_ns: AtomicU64::new(REPLY_PEAK_NS),
             threads: Threads::new(),
@@ -343,13 +344,12 @@ impl Server {
             let Some(rules) = client.user.lock().rules() else {
                 continue;
             };
-            if let Err(denial) = rules.check(waiter.command, waiter.request())
+            // It cannot select another one while it waits.
+            let database = client.database.load(Ordering::Relaxed) as usize;
+            if let Err(denial) = rules.check(waiter.command, waiter.request(), database)
                 && let Some(lane) = self.waiting.claim(client.id, &self.keyspace)
             {
-                let text = match denial.reason {
-                    Reason::Command => no_command_text(&client.user.lock(), waiter.command),
-                    _ => NO_KEY.to_owned(),
-                };
+                let text = denial_text(denial.reason, &client.user.lock(), waiter.command);
                 let client = client.id;
                 self.mail.send(lane, RedisMail::Denied { client, text });
             }
@@ -372,6 +372,12 @@ impl Server {
         for lane in 0..self.mail.lanes() {
             self.mail.send(lane, RedisMail::Unpaused);
         }
+    }
+
+    /// Whether Valkey's rules hold where they differ from Redis's.
+    #[inline]
+    pub(crate) fn follows_valkey(&self) -> bool {
+        self.keyspace.follows_valkey()
     }
 
     /// Whether new users, and selectors, begin with all channels.

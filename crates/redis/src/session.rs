@@ -6,6 +6,7 @@ mod blocking;
 pub(crate) use blocking::next_time_ms;
 mod book;
 mod client;
+mod client_filter;
 mod connection;
 mod cross_protocol;
 mod debug;
@@ -60,7 +61,7 @@ use crate::replication::LastChange;
 use crate::server::Server;
 use crate::sessions::Sessions;
 use crate::waiting::LaneWaiting;
-use authentication::{Permit, excess_of_stranger};
+use authentication::{NO_AUTH, Permit, excess_of_stranger};
 use blocking::Stop;
 use declared::needs_no_keys;
 use pipeline::{Gathered, Request};
@@ -487,6 +488,10 @@ impl State {
             Err(text) if text == EXEC_ARITY => {
                 call.note_rejected();
                 self.refuse_exec(&mut call, text);
+            }
+            Err(_) if self.permit.is_stranger && call.server.follows_valkey() => {
+                call.note_rejected();
+                self.refuse(&mut call, NO_AUTH);
             }
             Err(text) => {
                 self.abort_transaction();

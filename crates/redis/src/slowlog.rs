@@ -1,4 +1,4 @@
-//! SLOWLOG: slow commands, newest first.
+//! SLOWLOG and COMMANDLOG: slow commands, and those with large requests or replies, newest first.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,19 +6,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tidewire_resp::Arguments;
 
-/// The commands that took long.
+/// The logs of commands that took long, or were large.
+#[derive(Debug, Default)]
+pub(crate) struct CommandLogs {
+    pub(crate) slow: Slowlog,
+    pub(crate) large_requests: Slowlog,
+    pub(crate) large_replies: Slowlog,
+}
+
+/// Commands that took long, or were large.
 #[derive(Debug, Default)]
 pub(crate) struct Slowlog {
     entries: Mutex<VecDeque<SlowCommand>>,
     next_id: AtomicU64,
 }
 
-/// A command that took long.
+/// A command that took long, or was large.
 #[derive(Clone, Debug)]
 pub(crate) struct SlowCommand {
     pub(crate) id: u64,
     pub(crate) unix_s: u64,
-    pub(crate) duration_us: u64,
+    /// Its time in µs, or its bytes.
+    pub(crate) measure: u64,
     /// Cut short where there are many or they are long.
     pub(crate) arguments: Vec<Vec<u8>>,
     pub(crate) address: String,
@@ -30,7 +39,7 @@ impl Slowlog {
     pub(crate) fn push(
         &self,
         length_max: usize,
-        duration_us: u64,
+        measure: u64,
         arguments: Vec<Vec<u8>>,
         address: String,
         name: String,
@@ -42,7 +51,7 @@ impl Slowlog {
         entries.push_front(SlowCommand {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
             unix_s: tidewire_lane::unix_ns() / 1_000_000_000,
-            duration_us,
+            measure,
             arguments,
             address,
             name,

@@ -8,6 +8,7 @@ use foldhash::fast::RandomState;
 use crate::json::write_text;
 use crate::row::{Row, Shape};
 use crate::table::Glob;
+use crate::texts::Look;
 
 /// Maximum subscriptions and views of one page.
 pub const SUBSCRIPTIONS_MAX: usize = 256;
@@ -75,6 +76,15 @@ impl Selection {
         self.interval_ns
     }
 
+    /// Returns how many names and patterns it asks for.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "one that asks for nothing is none"
+    )]
+    pub fn len(&self) -> usize {
+        self.names.len() + self.patterns.len()
+    }
+
     /// Returns the names that it asks for.
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.names.iter().map(|name| &**name)
@@ -124,6 +134,8 @@ pub(crate) struct Sub {
     pub(crate) is_snapping: bool,
     /// Whether rows are written when they are asked for, and not in batches.
     pub(crate) is_view: bool,
+    /// The rows of a view's last page: of no others the page knows anything.
+    pub(crate) shown: Vec<u32>,
     /// Rows of the page that are yet to be compared with the selection.
     pub(crate) adopting: Vec<u32>,
     /// Whether the page has asked for the next batch.
@@ -132,7 +144,9 @@ pub(crate) struct Sub {
     pub(crate) is_queued: bool,
     /// When the last batch was written, monotonic ns.
     pub(crate) written_ns: u64,
-    columns: HashMap<u64, Box<[Column]>, RandomState>,
+    /// How rows of each form are shown, by the form's number; and the form that was shown last.
+    looks: HashMap<u64, Look, RandomState>,
+    last_look: (u64, Look),
     /// Numbers of fields, if they have numbers.
     numbers: HashMap<Box<[u8]>, u32, RandomState>,
     /// Fields whose numbers the page has not been told, in order.
@@ -140,7 +154,7 @@ pub(crate) struct Sub {
 }
 
 /// A selected field of a form.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Column {
     /// Its position.
     pub(crate) at: u32,
@@ -153,6 +167,8 @@ pub(crate) struct Column {
 pub(crate) struct Told {
     /// The last change that it knows; 0 if it has no value.
     pub(crate) seen: u64,
+    /// How the page's messages name it; 0 before the first.
+    pub(crate) number: u32,
     pub(crate) is_dirty: bool,
 }
 
@@ -160,6 +176,7 @@ impl Sub {
     pub(crate) fn new(number: u64, selection: Selection, is_view: bool) -> Self {
         Self {
             is_view,
+            shown: Vec::new(),
             number,
             selection,
             rows: HashMap::default(),
@@ -169,7 +186,8 @@ impl Sub {
             wants: false,
             is_queued: false,
             written_ns: 0,
-            columns: HashMap::default(),
+            looks: HashMap::default(),
+            last_look: (NO_SHAPE, Look::default()),
             numbers: HashMap::default(),
             fresh: Vec::new(),
         }
@@ -199,34 +217,62 @@ impl Sub {
     /// Adds a row, all of which is news.
     pub(crate) fn admit(&mut self, row: u32) {
         let told = Told {
-            seen: 0,
             is_dirty: true,
+            ..Told::default()
         };
         if self.rows.insert(row, told).is_none() {
             self.dirty.push_back(row);
         }
     }
 
-    /// Returns the positions of the selected fields in rows of this form; `None` for all.
-    pub(crate) fn columns(&mut self, shape: &Arc<Shape>) -> Option<&[Column]> {
-        if self.selection.fields.is_none() && !self.selection.is_short {
-            return None;
-        }
-        if !self.columns.contains_key(&shape.number) {
-            if self.columns.len() > SHAPES_MAX {
-                self.columns.clear();
+    /// Notes the rows of a view's page. What was told of others is forgotten, here as in the page.
+    pub(crate) fn show(&mut self, rows: Vec<u32>) {
+        debug_assert!(self.is_view, "a page of a view");
+        let kept: HashSet<u32, RandomState> = rows.iter().copied().collect();
+        for row in std::mem::replace(&mut self.shown, rows) {
+            if !kept.contains(&row)
+                && let Some(told) = self.rows.get_mut(&row)
+            {
+                told.seen = 0;
             }
-            let mut columns = Vec::with_capacity(shape.names.len());
-            for (at, name) in shape.names.iter().enumerate() {
-                if self.selects(name) {
-                    let number = self.number_of(name);
-                    let at = at as u32;
-                    columns.push(Column { at, number });
-                }
-            }
-            self.columns.insert(shape.number, columns.into());
         }
-        self.columns.get(&shape.number).map(|columns| &**columns)
+    }
+
+    /// Returns how rows of this form are shown.
+    #[inline]
+    pub(crate) fn look(&mut self, shape: &Arc<Shape>) -> &mut Look {
+        if self.last_look.0 != shape.number {
+            let look = self.look_of(shape);
+            self.last_look = (shape.number, look);
+        }
+        &mut self.last_look.1
+    }
+
+    fn look_of(&mut self, shape: &Arc<Shape>) -> Look {
+        let is_short = self.selection.is_short;
+        if self.selection.fields.is_none() && !is_short {
+            return Look::default();
+        }
+        if let Some(look) = self.looks.get(&shape.number) {
+            return look.clone();
+        }
+        if self.looks.len() > SHAPES_MAX {
+            self.looks.clear();
+        }
+        let mut columns = Vec::with_capacity(shape.names.len());
+        for (at, name) in shape.names.iter().enumerate() {
+            if self.selects(name) {
+                let number = self.number_of(name);
+                let at = at as u32;
+                columns.push(Column { at, number });
+            }
+        }
+        let look = Look {
+            is_short,
+            columns: Some(columns.into()),
+        };
+        self.looks.insert(shape.number, look.clone());
+        look
     }
 
     /// Returns the number of a field, if fields have numbers and there is one left.
@@ -332,6 +378,8 @@ pub(crate) const TOLD_BYTES: usize = 50;
 const SUB_BYTES: usize = 512;
 const HZ_MIN: f64 = 0.01;
 const HZ_MAX: f64 = 1000.0;
+/// The number of no form.
+const NO_SHAPE: u64 = 0;
 /// Forms of rows whose selected fields a subscription remembers.
 const SHAPES_MAX: usize = 256;
 /// Fields of a subscription that have numbers; further ones are told by their names.

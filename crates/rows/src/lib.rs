@@ -37,6 +37,7 @@ mod row;
 pub use row::{Row, Version};
 
 mod table;
+mod texts;
 pub use table::{Glob, Place, RowId, Snapshot, Table};
 
 mod writing;

@@ -13,6 +13,7 @@ use crate::follower::{
 };
 use crate::json::{NotJson, Scanner, plain_string, write_text};
 use crate::row::{Row, Shape, Version};
+use crate::texts::Texts;
 
 /// Returns whether a glob pattern matches a name.
 pub type Glob = fn(&[u8], &[u8]) -> bool;
@@ -62,6 +63,8 @@ pub struct Table {
     pub conflated: u64,
     /// Rows that may have no page.
     orphans: Vec<u32>,
+    /// Texts of changed rows, for several pages.
+    pub(crate) texts: Texts,
     /// Memory of all rows, in bytes.
     row_bytes: usize,
     /// How many topics all pages have together.
@@ -101,6 +104,7 @@ impl Table {
             departing: VecDeque::new(),
             conflated: 0,
             orphans: Vec::new(),
+            texts: Texts::default(),
             row_bytes: 0,
             members: 0,
             freed_bytes: 0,
@@ -133,7 +137,9 @@ impl Table {
     /// Returns the approximate memory of the topics and of what pages know of them, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let pages = self.followers.iter().flatten();
-        self.row_bytes + pages.map(|page| page.memory_bytes()).sum::<usize>()
+        self.row_bytes
+            + self.texts.memory_bytes()
+            + pages.map(|page| page.memory_bytes()).sum::<usize>()
     }
 
     /// Returns the approximate memory of a page in bytes: its own, and its part of the topics.
@@ -331,26 +337,15 @@ impl Table {
         Ok(())
     }
 
-    /// Ends a subscription. Returns whether there was one.
-    pub fn unsubscribe(&mut self, (page, number): Place) -> bool {
-        let Some(Some(follower)) = self.followers.get_mut(page) else {
-            return false;
-        };
-        let Some(at) = follower.subs.iter().position(|sub| sub.number == number) else {
-            return false;
-        };
+    /// Ends a subscription. Returns what it has asked for, if there was one.
+    pub fn unsubscribe(&mut self, (page, number): Place) -> Option<Selection> {
+        let follower = self.followers.get_mut(page)?.as_mut()?;
+        let at = follower.subs.iter().position(|sub| sub.number == number)?;
         let sub = follower.subs.remove(at);
         self.snapping.retain(|place| *place != (page, number));
         self.departing
             .push_back(Departing::Sub(page, sub.rows.into_iter()));
-        true
-    }
-
-    /// Returns the topics and fields of a subscription.
-    pub fn selection(&self, (page, number): Place) -> Option<&Selection> {
-        let follower = self.followers.get(page)?.as_ref()?;
-        let sub = follower.subs.iter().find(|sub| sub.number == number)?;
-        Some(&sub.selection)
+        Some(sub.selection)
     }
 
     /// Ends a page.
@@ -537,6 +532,7 @@ impl Table {
         if self.by_name.is_empty() && self.rows.capacity() > ROWS_KEPT {
             self.rows = Vec::new();
             self.free = Vec::new();
+            self.texts = Texts::default();
             self.by_name = HashMap::default();
         }
     }

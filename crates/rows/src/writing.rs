@@ -3,6 +3,7 @@
 use crate::follower::{Follower, Sub};
 use crate::row::Row;
 use crate::table::{Place, RowId, Snapshot, Table};
+use crate::texts::{Look, Texts};
 
 /// What became of a row in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +97,8 @@ impl Table {
     }
 
     /// Writes what the page does not know of these rows of a view, and appends the number of each
-    /// row in the page's messages to `order`. Returns the number of rows written, and whether one
+    /// row in the page's messages to `order`. A row that has left the page comes whole when it is
+    /// there again. Returns the number of rows written, and whether one
     /// of them is told to be gone only to come whole with the next page.
     pub fn write_view(
         &mut self,
@@ -122,7 +124,13 @@ impl Table {
                 out.push(b',');
             }
             let is_dirty = sub.rows.get(&id.0).is_some_and(|told| told.is_dirty);
-            let step = write_row(follower, &mut sub, id.0, row, self.clock, out);
+            let step = write_row(
+                follower,
+                &mut sub,
+                (id.0, row),
+                (self.clock, &mut self.texts),
+                out,
+            );
             match step {
                 Step::Nothing => out.truncate(before),
                 Step::Written | Step::Again => written += 1,
@@ -134,6 +142,7 @@ impl Table {
             }
             order.push(follower.number_of(id.0).0);
         }
+        sub.show(rows.iter().map(|row| row.0).collect());
         follower.subs.push(sub);
         let last = follower.subs.len() - 1;
         follower.subs.swap(at, last);
@@ -169,7 +178,13 @@ impl Table {
             if rows > 0 {
                 out.push(b',');
             }
-            match write_row(follower, &mut sub, id, row, self.clock, out) {
+            match write_row(
+                follower,
+                &mut sub,
+                (id, row),
+                (self.clock, &mut self.texts),
+                out,
+            ) {
                 Step::Nothing => out.truncate(before),
                 Step::Written => rows += 1,
                 Step::Again => {
@@ -191,9 +206,8 @@ impl Table {
 fn write_row(
     follower: &mut Follower,
     sub: &mut Sub,
-    id: u32,
-    row: &Row,
-    clock: u64,
+    (id, row): (u32, &Row),
+    (clock, texts): (u64, &mut Texts),
     out: &mut Vec<u8>,
 ) -> Step {
     let Some(told) = sub.rows.get_mut(&id) else {
@@ -221,18 +235,65 @@ fn write_row(
     }
     told.seen = clock;
     let start = out.len();
-    let (number, is_new) = follower.number_of(id);
+    // It keeps its number as long as a subscription has it.
+    let is_new = told.number == 0 && {
+        let (number, is_new) = follower.number_of(id);
+        told.number = number;
+        is_new
+    };
     out.push(b'[');
-    write_number(out, number.into());
+    write_number(out, told.number.into());
     if is_new {
         out.push(b',');
         crate::json::write_text(out, &row.name);
     }
-    let is_short = sub.selection.is_short();
+    let has_any = match seen != 0 && row.followers > 1 && row.removed.is_empty() {
+        true => write_shared_changes(sub, (id, row), seen, texts, out),
+        false => write_changes(sub, row, seen, out),
+    };
+    if !has_any && seen != 0 {
+        out.truncate(start);
+        return Step::Nothing;
+    }
+    Step::Written
+}
+
+/// Writes the fields that a page does not know as [`write_changes`] does, with a text that was
+/// written for another page, if there is one.
+fn write_shared_changes(
+    sub: &mut Sub,
+    (id, row): (u32, &Row),
+    seen: u64,
+    texts: &mut Texts,
+    out: &mut Vec<u8>,
+) -> bool {
+    if let Some(text) = texts.find(id, row.changed, seen, sub.look(&row.shape)) {
+        out.extend_from_slice(text);
+        return !text.is_empty();
+    }
+    let before = out.len();
+    let has_any = write_changes(sub, row, seen, out);
+    if !has_any {
+        out.truncate(before);
+    }
+    // The same fields are news to each page that knows a change in this range.
+    let changes = row.fields.iter().map(|(_, changed)| *changed);
+    let first = changes.clone().filter(|changed| *changed <= seen).max();
+    let last = changes.filter(|changed| *changed > seen).min();
+    let range = first.unwrap_or(0).max(1)..last.unwrap_or(row.changed);
+    debug_assert!(range.contains(&seen), "the text is for this page");
+    texts.keep(id, row.changed, range, sub.look(&row.shape), &out[before..]);
+    has_any
+}
+
+/// Writes the fields of a row that changed behind the change `seen`, as its last member, and ends
+/// the row. Returns whether there are any.
+fn write_changes(sub: &mut Sub, row: &Row, seen: u64, out: &mut Vec<u8>) -> bool {
+    let Look { is_short, columns } = sub.look(&row.shape).clone();
     out.extend_from_slice(if is_short { b",[" } else { b",{" });
     let before = out.len();
     let is_news = |field: usize| row.fields[field].1 > seen;
-    match sub.columns(&row.shape) {
+    match columns {
         None => {
             let fields = (0..row.fields.len()).filter(|field| is_news(*field));
             fields.for_each(|field| write_field(out, row, field, None, before));
@@ -252,12 +313,9 @@ fn write_row(
             out.extend_from_slice(b"null");
         }
     }
-    if out.len() == before && seen != 0 {
-        out.truncate(start);
-        return Step::Nothing;
-    }
+    let has_any = out.len() > before;
     out.extend_from_slice(if is_short { b"]]" } else { b"}]" });
-    Step::Written
+    has_any
 }
 
 #[inline]

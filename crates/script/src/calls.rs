@@ -35,6 +35,8 @@ pub(crate) struct Calls {
     host: Cell<Option<NonNull<dyn Host>>>,
     /// The reply format of the running script.
     pub(crate) protocol: Cell<Protocol>,
+    /// The name of the table of functions in errors.
+    pub(crate) api: Cell<&'static str>,
     /// A panic of the host, which must not pass through Lua.
     panic: Cell<Option<Box<dyn Any + Send>>>,
     buffers: UnsafeCell<Buffers>,
@@ -80,6 +82,7 @@ impl Calls {
         Rc::new(Calls {
             host: Cell::new(None),
             protocol: Cell::new(Protocol::Resp2),
+            api: Cell::new("redis"),
             panic: Cell::new(None),
             buffers: UnsafeCell::default(),
         })
@@ -179,7 +182,11 @@ impl Calls {
             let may = self.with_host(|host| host.may_run(arguments.as_arguments()));
             return match may.flatten() {
                 Some(may) => Answer::Boolean(may),
-                None => buffers.fail("ERR Invalid command passed to redis.acl_check_cmd()"),
+                None => {
+                    let api = self.api.get();
+                    let text = format!("ERR Invalid command passed to {api}.acl_check_cmd()");
+                    buffers.fail(&text)
+                }
             };
         }
         reply.clear();

@@ -76,6 +76,16 @@ impl Engine {
         Ok(engine)
     }
 
+    /// Words errors as Valkey does: the table of functions is `server`, and a function ends by
+    /// FUNCTION KILL. Scripts know the table by both names.
+    pub fn follow_valkey(&self, purpose: Purpose) {
+        let shared = &self.sandbox.shared;
+        shared.calls.api.set("server");
+        if purpose == Purpose::Functions {
+            shared.killed.set(watch::FUNCTION_KILLED);
+        }
+    }
+
     /// Returns the memory of the Lua state in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.sandbox.lua.used_memory()

@@ -139,8 +139,16 @@ impl LibrarySet {
             let name = function.name.to_ascii_lowercase();
             self.functions.insert(name, (library.clone(), place));
         }
+        let is_found = |function: &FunctionInfo| {
+            let found = self.function(&function.name);
+            found.is_some_and(|(owner, _)| Arc::ptr_eq(owner, &library))
+        };
+        // Of this library alone: to look at all after each is quadratic.
+        debug_assert!(
+            library.functions.iter().all(is_found),
+            "each function of a new library is found by its name"
+        );
         self.libraries.insert(library.name.clone(), library);
-        self.assert_invariants();
     }
 }
 

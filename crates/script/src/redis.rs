@@ -22,17 +22,21 @@ pub(crate) fn register(
 ) -> Result<()> {
     let redis = lua.create_table()?;
     redis.raw_set("call", shared.calls.function(lua)?)?;
-    register_log(lua, &redis)?;
+    register_log(lua, &redis, shared)?;
     register_replies(lua, &redis, shared)?;
     let of_protocol = shared.clone();
     let set_protocol = lua.create_function(move |_, values: MultiValue| {
-        of_protocol.calls.protocol.set(chosen_protocol(&values)?);
+        let chosen = chosen_protocol(of_protocol.calls.api.get(), &values)?;
+        of_protocol.calls.protocol.set(chosen);
         Ok(())
     })?;
     redis.raw_set("setresp", set_protocol)?;
+    let of_replication = shared.clone();
     native.raw_set(
         "checked_replication",
-        lua.create_function(checked_replication)?,
+        lua.create_function(move |_, values: MultiValue| {
+            checked_replication(of_replication.calls.api.get(), &values)
+        })?,
     )?;
     native.raw_set("set_replication", SET_REPLICATION)?;
     for (name, flags) in REPLICATION {
@@ -51,7 +55,7 @@ pub(crate) fn register(
     )?;
     native.raw_set("acl_check", MAY_RUN)?;
     let loading = lua.create_table()?;
-    register_log(lua, &loading)?;
+    register_log(lua, &loading, shared)?;
     register::register(lua, &loading, shared)?;
     native.raw_set("loading_redis", loading)?;
     let of_random = shared.clone();
@@ -67,8 +71,11 @@ pub(crate) fn register(
     native.raw_set("randomseed", seed)
 }
 
-fn register_log(lua: &Lua, table: &Table) -> Result<()> {
-    table.raw_set("log", lua.create_function(log)?)?;
+fn register_log(lua: &Lua, table: &Table, shared: &Rc<Shared>) -> Result<()> {
+    let of_log = shared.clone();
+    let function =
+        lua.create_function(move |lua, values| log(lua, of_log.calls.api.get(), &values))?;
+    table.raw_set("log", function)?;
     for (level, name) in LOG_LEVELS.iter().enumerate() {
         table.raw_set(*name, level)?;
     }
@@ -125,9 +132,9 @@ fn only_text(values: &MultiValue) -> Option<&mlua::LuaString> {
     }
 }
 
-fn chosen_protocol(values: &MultiValue) -> Result<Protocol> {
+fn chosen_protocol(api: &str, values: &MultiValue) -> Result<Protocol> {
     if values.len() != 1 {
-        return Err(raise("ERR redis.setresp() requires one argument."));
+        return Err(raise(format!("ERR {api}.setresp() requires one argument.")));
     }
     match number_of(&values[0]).map(|number| number as i64) {
         Some(2) => Ok(Protocol::Resp2),
@@ -137,9 +144,11 @@ fn chosen_protocol(values: &MultiValue) -> Result<Protocol> {
 }
 
 /// Returns the valid flags of a `redis.set_repl` call.
-fn checked_replication(_: &Lua, values: MultiValue) -> Result<i32> {
+fn checked_replication(api: &str, values: &MultiValue) -> Result<i32> {
     if values.len() != 1 {
-        return Err(raise("ERR redis.set_repl() requires one argument."));
+        return Err(raise(format!(
+            "ERR {api}.set_repl() requires one argument."
+        )));
     }
     let flags = number_of(&values[0]).unwrap_or(0.0) as i32;
     if flags & !3 != 0 {
@@ -150,9 +159,11 @@ fn checked_replication(_: &Lua, values: MultiValue) -> Result<i32> {
     Ok(flags)
 }
 
-fn log(lua: &Lua, values: MultiValue) -> Result<()> {
+fn log(lua: &Lua, api: &str, values: &MultiValue) -> Result<()> {
     if values.len() < 2 {
-        return Err(raise("ERR redis.log() requires two arguments or more."));
+        return Err(raise(format!(
+            "ERR {api}.log() requires two arguments or more."
+        )));
     }
     let Some(level) = number_of(&values[0]) else {
         return Err(raise("ERR First argument must be a number (log level)."));

@@ -38,22 +38,28 @@ impl Registration {
 pub(crate) fn register(lua: &Lua, loading: &Table, shared: &Rc<Shared>) -> Result<()> {
     let shared = shared.clone();
     let function = lua.create_function(move |_, values: MultiValue| {
+        let api = shared.calls.api.get();
         let mut registered = shared.registered.borrow_mut();
         let Some(registered) = &mut *registered else {
-            return Err(raise(
-                "ERR redis.register_function can only be called on FUNCTION LOAD command",
-            ));
+            return Err(raise(format!(
+                "ERR {api}.register_function can only be called on FUNCTION LOAD command"
+            )));
         };
         let (info, callback) = match values.len() {
-            1 => named(&values[0])?,
-            2 => positional(&values[0], &values[1])?,
+            1 => named(api, &values[0])?,
+            2 => positional(api, &values[0], &values[1])?,
             _ => {
-                let text = "ERR wrong number of arguments to redis.register_function";
+                let text = format!("ERR wrong number of arguments to {api}.register_function");
                 return Err(raise(text));
             }
         };
         if !is_name(&info.name) {
-            return Err(raise(BAD_NAME));
+            // Redis speaks of a library here, too.
+            let text = match api {
+                "server" => BAD_NAME.replace("Library", "Function"),
+                _ => BAD_NAME.to_owned(),
+            };
+            return Err(raise(text));
         }
         if !registered.names.insert(info.name.clone()) {
             return Err(raise("ERR Function already exists in the library"));
@@ -65,13 +71,13 @@ pub(crate) fn register(lua: &Lua, loading: &Table, shared: &Rc<Shared>) -> Resul
     loading.raw_set("register_function", function)
 }
 
-fn positional(name: &Value, callback: &Value) -> Result<(FunctionInfo, Function)> {
+fn positional(api: &str, name: &Value, callback: &Value) -> Result<(FunctionInfo, Function)> {
     let Some(name) = text_of(name) else {
-        let text = "ERR first argument to redis.register_function must be a string";
+        let text = format!("ERR first argument to {api}.register_function must be a string");
         return Err(raise(text));
     };
     let Value::Function(callback) = callback else {
-        let text = "ERR second argument to redis.register_function must be a function";
+        let text = format!("ERR second argument to {api}.register_function must be a function");
         return Err(raise(text));
     };
     let info = FunctionInfo {
@@ -82,48 +88,49 @@ fn positional(name: &Value, callback: &Value) -> Result<(FunctionInfo, Function)
     Ok((info, callback.clone()))
 }
 
-fn named(arguments: &Value) -> Result<(FunctionInfo, Function)> {
+fn named(api: &str, arguments: &Value) -> Result<(FunctionInfo, Function)> {
     let Value::Table(arguments) = arguments else {
-        return Err(raise(
-            "ERR calling redis.register_function with a single argument is only applicable to Lua \
-             table (representing named arguments).",
-        ));
+        return Err(raise(format!(
+            "ERR calling {api}.register_function with a single argument is only applicable to Lua \
+             table (representing named arguments)."
+        )));
     };
     let (mut name, mut description, mut callback) = (None, None, None);
     let mut flags = ScriptFlags::default();
     for pair in arguments.pairs::<Value, Value>() {
         let (key, value) = pair?;
         let Some(key) = text_of(&key) else {
-            let text = "ERR named argument key given to redis.register_function is not a string";
+            let text =
+                format!("ERR named argument key given to {api}.register_function is not a string");
             return Err(raise(text));
         };
         match key.to_ascii_lowercase().as_str() {
-            "function_name" => name = Some(text_argument("function_name", &value)?),
-            "description" => description = Some(text_argument("description", &value)?),
+            "function_name" => name = Some(text_argument(api, "function_name", &value)?),
+            "description" => description = Some(text_argument(api, "description", &value)?),
             "callback" => match value {
                 Value::Function(function) => callback = Some(function),
                 _ => {
-                    return Err(raise(
-                        "ERR callback argument given to redis.register_function must be a function",
-                    ));
+                    return Err(raise(format!(
+                        "ERR callback argument given to {api}.register_function must be a function"
+                    )));
                 }
             },
-            "flags" => flags = read_flags(&value)?,
+            "flags" => flags = read_flags(api, &value)?,
             _ => {
-                return Err(raise(
-                    "ERR unknown argument given to redis.register_function",
-                ));
+                return Err(raise(format!(
+                    "ERR unknown argument given to {api}.register_function"
+                )));
             }
         }
     }
     let Some(name) = name else {
-        let text = "ERR redis.register_function must get a function name argument";
+        let text = format!("ERR {api}.register_function must get a function name argument");
         return Err(raise(text));
     };
     let Some(callback) = callback else {
-        return Err(raise(
-            "ERR redis.register_function must get a callback argument",
-        ));
+        return Err(raise(format!(
+            "ERR {api}.register_function must get a callback argument"
+        )));
     };
     let info = FunctionInfo {
         name,
@@ -133,12 +140,12 @@ fn named(arguments: &Value) -> Result<(FunctionInfo, Function)> {
     Ok((info, callback))
 }
 
-fn read_flags(value: &Value) -> Result<ScriptFlags> {
+fn read_flags(api: &str, value: &Value) -> Result<ScriptFlags> {
     let Value::Table(list) = value else {
-        return Err(raise(
-            "ERR flags argument to redis.register_function must be a table representing function \
-             flags",
-        ));
+        return Err(raise(format!(
+            "ERR flags argument to {api}.register_function must be a table representing function \
+             flags"
+        )));
     };
     let mut flags = ScriptFlags::default();
     for index in 1.. {
@@ -153,10 +160,10 @@ fn read_flags(value: &Value) -> Result<ScriptFlags> {
     Ok(flags)
 }
 
-fn text_argument(name: &str, value: &Value) -> Result<String> {
+fn text_argument(api: &str, name: &str, value: &Value) -> Result<String> {
     text_of(value).ok_or_else(|| {
         raise(format!(
-            "ERR {name} argument given to redis.register_function must be a string"
+            "ERR {name} argument given to {api}.register_function must be a string"
         ))
     })
 }

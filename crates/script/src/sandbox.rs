@@ -13,6 +13,7 @@ use crate::host::Failure;
 use crate::library;
 use crate::redis;
 use crate::register::Registered;
+use crate::watch;
 
 /// State shared by the Rust functions of one Lua state.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) calls: Rc<Calls>,
     /// Whether the running script must end.
     pub(crate) is_killed: Cell<bool>,
+    /// The error with which a killed script ends.
+    pub(crate) killed: Cell<&'static str>,
     /// The state of `math.random`, 48 bits.
     pub(crate) random: Cell<u64>,
     pub(crate) registered: Registered,
@@ -57,6 +60,7 @@ impl Sandbox {
             is_killed: Cell::new(false),
             random: Cell::new(redis::INITIAL_RANDOM),
             registered: Registered::default(),
+            killed: Cell::new(watch::KILLED),
             load_deadline: Cell::new(None),
         });
         let native = lua.create_table()?;

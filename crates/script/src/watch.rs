@@ -130,7 +130,7 @@ impl Watch {
             }
             shared.is_killed.set(true);
         }
-        Ok(Some(KILLED))
+        Ok(Some(shared.killed.get()))
     }
 
     fn install(self: &Rc<Self>, lua: &Lua) -> Result<()> {
@@ -205,4 +205,6 @@ const STEPS_PER_ELEMENT: usize = 150;
 /// Number of steps from which a call counts as processing something large.
 const STEPS_SLOW: usize = 8_000_000;
 const LOAD_TIMEOUT: &str = "ERR FUNCTION LOAD timeout";
-const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
+pub(crate) const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
+/// The same for a function, with Valkey's rules.
+pub(crate) const FUNCTION_KILLED: &str = "ERR Script killed by user with FUNCTION KILL...";

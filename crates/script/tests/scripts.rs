@@ -641,6 +641,16 @@ fn functions_are_loaded_called_replaced_and_restored() {
             .unwrap_err();
         assert!(refused.starts_with(text), "{code}: {refused}");
     }
+    let wrong = b"#!lua name=x\nserver.register_function('a b', function() end)";
+    let what = |engine: &mut Engine| {
+        let refused = libraries.load(engine, wrong, false).unwrap_err();
+        let (_, text) = refused.split_once("functions: ERR ").expect("two errors");
+        text.split(' ').next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(what(&mut engine), "Library");
+    let mut of_valkey = Engine::new(Purpose::Functions, false).unwrap();
+    of_valkey.follow_valkey(Purpose::Functions);
+    assert_eq!(what(&mut of_valkey), "Function");
     let endless = b"#!lua name=x\nwhile true do end";
     let refused = libraries.load(&mut engine, endless, false).unwrap_err();
     assert!(refused.contains("FUNCTION LOAD timeout"), "{refused}");

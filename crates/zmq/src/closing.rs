@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidewire_readiness::Uncancelled;
 
 use crate::endpoint::{Loss, Phase, Role};
+use crate::kind::SocketType;
 use crate::monitor::{Ends, Event};
 use crate::parting::Partings;
 use crate::peer::{Link, Peer};
@@ -130,12 +131,13 @@ impl State {
         let mut lost: Vec<Key> = Vec::new();
         let is_inproc = matches!(removed.role, Role::InprocConnecter { .. });
         // As in libzmq, what has come by a name that is unbound can still be received, and what has
-        // come over a connection that the program ends cannot, but with IMMEDIATE.
+        // come over a connection that the program ends cannot, but with IMMEDIATE and what goes up
+        // to an XPUB.
         let keeps = !self.is_closing
             && match removed.role {
                 Role::Listener { .. } => true,
-                Role::Connecter(_) => removed.options.immediate,
-                _ => false,
+                Role::Connecter(_) if removed.options.immediate => true,
+                _ => self.kind == SocketType::Xpub,
             };
         match removed.role {
             Role::Listener { descriptor, file } => {
@@ -231,6 +233,7 @@ impl State {
         if let Some(place) = place {
             *place = left;
         }
+        self.manual.moved(key, left);
         self.keep_left_topics(left);
     }
 

@@ -47,6 +47,8 @@ pub(crate) struct Core {
     pub(crate) reactor: Weak<Reactor>,
     state: Mutex<State>,
     is_closed: AtomicBool,
+    /// Whether a call has told the program that the context has ended.
+    has_told_end: AtomicBool,
 }
 
 /// How long to wait for something to happen.
@@ -144,6 +146,7 @@ impl Core {
             reactor: Arc::downgrade(reactor),
             state: Mutex::new(state),
             is_closed: AtomicBool::new(false),
+            has_told_end: AtomicBool::new(false),
         })
     }
 
@@ -155,7 +158,7 @@ impl Core {
         }
         // The child of a fork shares the connections: a word of its own would break them.
         if self.context.is_terminated() || self.context.is_forked() {
-            return Err(Error::Terminated);
+            return Err(self.terminated());
         }
         let mut state = Held::new(self.state.lock());
         if self.signal.is_raised() {
@@ -167,6 +170,28 @@ impl Core {
                 self.keep_rings(&mut state);
             }
         }
+        Ok(state)
+    }
+
+    /// Notes that the program is told of the context's end.
+    #[cold]
+    pub(crate) fn terminated(&self) -> Error {
+        self.has_told_end.store(true, Ordering::Release);
+        Error::Terminated
+    }
+
+    /// Begins a call about options. As in libzmq, the end of the context refuses it only once
+    /// another call has told of that: a program may still set `LINGER` before it closes the socket.
+    pub(crate) fn enter_for_options(&self) -> Result<Held<'_>, Error> {
+        let has_told_end = self.has_told_end.load(Ordering::Acquire);
+        if !self.context.is_terminated() || self.context.is_forked() || has_told_end {
+            return self.enter_timed();
+        }
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Error::NotSocket);
+        }
+        let mut state = self.lock();
+        state.now_ns = now_ns();
         Ok(state)
     }
 
@@ -457,12 +482,12 @@ impl Core {
 
     /// What programs wait for by themselves.
     pub(crate) fn polled_epoll(&self) -> Result<Arc<SocketEpoll>, Error> {
-        let mut state = self.enter()?;
+        let mut state = self.enter_for_options()?;
         let epoll = self.epoll()?;
         if self.polled.get().is_none() {
             let flag = EventDescriptor::new(&epoll, Token::Flag)?;
             let polled = self.polled.get_or_init(|| Polled::new(flag));
-            if state.can_receive() {
+            if state.can_receive() || self.context.is_terminated() {
                 polled.raise();
             }
             self.signal.listen();

@@ -203,7 +203,7 @@ impl State {
             return;
         };
         let is_waiting = peer.is_readable;
-        let is_leaving = peer.is_leaving;
+        let (is_leaving, conflates) = (peer.is_leaving, peer.conflates);
         let has_topics = peer.incoming.topics().is_some();
         let Link::Stream(link) = &mut peer.link else {
             return;
@@ -235,7 +235,7 @@ impl State {
             || is_leaving
             || !self.kind.receives()
             || self.kind.is_publisher()
-            || self.options.conflate;
+            || conflates;
         if has_topics {
             self.gather_topics(key);
             self.flush(key);

@@ -1,6 +1,6 @@
 //! XPUB: the subscriptions of peers as messages to the program, and manual mode.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tidewire_zmtp::PrefixTable;
@@ -14,6 +14,11 @@ use crate::slab::Key;
 #[derive(Debug, Default)]
 pub(crate) struct Manual {
     queue: VecDeque<Upstream>,
+    /// How many have been taken from the queue.
+    taken: u64,
+    /// The peers that are gone, and how much had come when they went: what is among it is of no
+    /// peer, also where a peer that has come back has the same key.
+    gone: HashMap<Key, u64>,
     /// The peer whose subscription the program saw last; `SUBSCRIBE` applies to it.
     pub(crate) last: Option<Key>,
     /// Whose subscription was looked up for the program, which has not received it yet.
@@ -36,8 +41,18 @@ impl Manual {
         self.queue.is_empty()
     }
 
+    /// Takes what came first. A notice of a peer that has gone since is of no peer.
     pub(crate) fn pop(&mut self) -> Option<Upstream> {
-        self.queue.pop_front()
+        let mut next = self.queue.pop_front()?;
+        self.taken += 1;
+        if let Upstream::Notice(peer, _) = &mut next {
+            let is_gone = |key: &Key| self.gone.get(key).is_some_and(|&came| self.taken <= came);
+            *peer = peer.filter(|key| !is_gone(key));
+        }
+        if self.queue.is_empty() {
+            self.gone.clear();
+        }
+        Some(next)
     }
 
     pub(crate) fn push(&mut self, next: Upstream) {
@@ -58,6 +73,27 @@ impl Manual {
         }
         if self.coming == Some(Some(key)) {
             self.coming = Some(None);
+        }
+        // The queue is walked where it is short: what is kept of gone peers is never longer.
+        if self.queue.len() > self.gone.len() {
+            self.gone.insert(key, self.taken + self.queue.len() as u64);
+            return;
+        }
+        for next in &mut self.queue {
+            if let Upstream::Notice(peer, _) = next {
+                *peer = peer.filter(|peer| *peer != key);
+            }
+        }
+    }
+
+    /// What waits of a peer has another key.
+    pub(crate) fn moved(&mut self, from: Key, to: Key) {
+        for next in &mut self.queue {
+            if let Upstream::Message(key) = next
+                && *key == from
+            {
+                *key = to;
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Messages: one frame each, cheap to move, cheap to clone.
 
+use std::collections::TryReserveError;
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::sync::Arc;
@@ -89,6 +90,17 @@ impl Message {
         };
         room.extend_from_slice(bytes);
         Message::of(Body::Owned(Room::of(room)))
+    }
+
+    /// Copies bytes that a peer has sent, as many as it likes.
+    pub(crate) fn try_from_slice(bytes: &[u8]) -> Result<Message, TryReserveError> {
+        if bytes.len() < LARGE_BYTES {
+            return Ok(Message::from_slice(bytes));
+        }
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(bytes.len())?;
+        copy.extend_from_slice(bytes);
+        Ok(Message::from_vec(copy))
     }
 
     /// Takes the bytes over without a copy.
@@ -483,6 +495,9 @@ fn fits_again(room: &Vec<u8>, length: usize) -> bool {
 
 /// Room up to this is used again for any shorter body.
 const REUSED_BYTES_MIN: usize = 1 << 10;
+
+/// A shorter message is worth no look for memory.
+const LARGE_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use crate::error::Error;
 use crate::kind::SocketType;
 use crate::message::Message;
-use crate::socket::{SendFlags, Socket};
+use crate::socket::Socket;
 
 /// A message of one or more frames.
 ///
@@ -136,14 +136,7 @@ impl Socket {
             // A third frame would be refused when the first is taken already.
             return Err(Error::InvalidArgument);
         }
-        // Whether it can be sent is decided with the first frame: the others follow it.
-        for (index, frame) in message.frames.iter_mut().enumerate() {
-            let flags = SendFlags {
-                dont_wait,
-                more: index < last,
-            };
-            self.send(frame, flags)?;
-        }
+        self.send_frames(&mut message.frames, dont_wait)?;
         message.frames.clear();
         Ok(())
     }
@@ -153,14 +146,19 @@ impl Socket {
     /// # Errors
     /// As [`receive`](Self::receive).
     pub fn receive_parts(&self, dont_wait: bool) -> Result<Multipart, Error> {
-        let first = self.receive(dont_wait)?;
-        let mut more = first.more();
-        let mut message = Multipart::from(first);
-        while more {
-            let frame = self.receive(dont_wait)?;
-            more = frame.more();
-            message.frames.push(frame);
-        }
+        let message = self.receive_with(dont_wait, |state| {
+            let Some(first) = state.next_frame()? else {
+                return Ok(None);
+            };
+            let mut more = first.more();
+            let mut message = Multipart::from(first);
+            // It has come as a whole: no other thread gets a part of it.
+            while more && let Some(frame) = state.next_frame()? {
+                more = frame.more();
+                message.frames.push(frame);
+            }
+            Ok(Some(message))
+        })?;
         debug_assert!(!message.is_empty(), "a message has a frame");
         Ok(message)
     }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use tidewire_zmtp::z85;
+use tidewire_zmtp::{Limits, z85};
 
 use crate::error::Error;
 use crate::kind::SocketType;
@@ -116,6 +116,8 @@ impl State {
 
     fn set_subscription(&mut self, subscribes: bool, topic: &[u8]) -> Result<(), Error> {
         if self.kind == SocketType::Sub {
+            // A publisher would end the connection at it, and each one after that.
+            require(topic.len() as u64 <= Limits::SUBSCRIPTION_BYTES_MAX)?;
             match subscribes {
                 true => self.subscribe(topic),
                 false => self.unsubscribe(topic),

@@ -22,6 +22,9 @@ pub(crate) struct Peer {
     pub(crate) origin: Option<Key>,
     /// The options of that endpoint, which last as long as the peer does.
     pub(crate) options: Arc<Options>,
+    /// Whether only the newest message waits, either way: the option as it was when the program
+    /// bound or connected the endpoint.
+    pub(crate) conflates: bool,
     /// The name under which ROUTER files it.
     pub(crate) routing_id: Vec<u8>,
     /// Whether the socket's pattern knows it: it may be sent to.
@@ -118,6 +121,7 @@ impl Peer {
         Peer {
             link,
             origin,
+            conflates: options.conflate,
             options,
             routing_id: Vec::new(),
             is_attached: false,

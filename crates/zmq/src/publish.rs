@@ -121,6 +121,7 @@ impl State {
             subscribers.remove_subscriber(key, &mut |topic| ended.push(topic.to_vec()));
         }
         if self.kind == SocketType::Xpub {
+            ended.sort_unstable();
             for topic in ended {
                 self.manual.notice(None, 0, &topic, None);
             }

@@ -296,13 +296,14 @@ impl State {
 
     /// How much of one peer may wait for the program: messages, and bytes.
     fn receive_limits(&self, key: Key) -> (usize, usize) {
-        let topics = self.peers.get(key).and_then(|peer| peer.incoming.topics());
-        if let Some(topics) = topics {
+        let peer = self.peers.get(key);
+        let conflates = peer.is_some_and(|peer| peer.conflates);
+        if let Some(topics) = peer.and_then(|peer| peer.incoming.topics()) {
             let limits = topics.limits();
             return (limits.topics_max, limits.bytes_max);
         }
         let limit = |mark: i32| match mark {
-            mark if mark > 0 && !self.options.conflate => mark as usize,
+            mark if mark > 0 && !conflates => mark as usize,
             _ => usize::MAX,
         };
         let options = &self.options;
@@ -336,7 +337,7 @@ impl State {
             let is_leaving = peer.is_leaving;
             if self.kind.receives()
                 && !is_leaving
-                && !self.options.conflate
+                && !peer.conflates
                 && !has_topics
                 && let Link::Stream(link) = &mut peer.link
                 && link
@@ -361,10 +362,10 @@ impl State {
                 }
                 Inbound::Message(_) if !self.kind.receives() => {}
                 Inbound::Message(frames) => {
-                    let conflates = self.options.conflate && !has_topics;
                     let Some(peer) = self.peers.get_mut(key) else {
                         return;
                     };
+                    let conflates = peer.conflates && !has_topics;
                     if conflates {
                         peer.counters.conflated += peer.incoming.len() as u64;
                         peer.incoming.clear();

@@ -71,10 +71,15 @@ fn take_up_to(length: usize, length_max: usize) -> Option<Vec<u8>> {
     room.ok().flatten()
 }
 
-/// An empty room for `length` bytes, and for no more than `more` further ones. A new one has both.
+/// An empty room for `length` bytes, and for no more than `more` further ones. A new one has both,
+/// or nothing if there is no memory.
 pub(crate) fn empty(length: usize, more: usize) -> Vec<u8> {
     match take_up_to(length, length + more) {
-        None => Vec::with_capacity(length + more),
+        None => {
+            let mut room = Vec::new();
+            let _ = room.try_reserve_exact(length + more);
+            room
+        }
         Some(mut room) => {
             room.clear();
             room

@@ -84,7 +84,7 @@ impl State {
     #[inline]
     pub(crate) fn send_short(&mut self, body: &[u8]) -> bool {
         let options = &self.options;
-        let is_limited = options.conflate || options.send_high_water_bytes > 0;
+        let is_limited = options.send_high_water_bytes > 0;
         if is_limited || !self.kind.sends_in_turn() || self.sending.is_open {
             return false;
         }
@@ -100,6 +100,7 @@ impl State {
         };
         let has_room = high_water == 0 || link.pending_messages() + peer.held_messages < high_water;
         if !has_room
+            || peer.conflates
             || !peer.backlog.is_empty()
             || link.pending_bytes() >= peer.output_bytes_max
             || !link.push_short(body)

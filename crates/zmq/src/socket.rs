@@ -269,13 +269,59 @@ impl Socket {
         }
     }
 
+    /// Sends the frames of one message. Whether it can be sent is decided with the first one: the
+    /// others follow it before another thread can send anything.
+    pub(crate) fn send_frames(&self, frames: &mut [Message], dont_wait: bool) -> Result<(), Error> {
+        let [first, others @ ..] = frames else {
+            return Err(Error::InvalidArgument);
+        };
+        let mut flags = SendFlags {
+            dont_wait,
+            more: !others.is_empty(),
+        };
+        if others.is_empty() {
+            return self.send(first, flags);
+        }
+        let mut state = self.core().enter()?;
+        if self.core().kind.looks_before_sending() {
+            self.core().look_before_sending(&mut state);
+        }
+        let mut left = others.len();
+        for frame in std::iter::once(first).chain(others) {
+            flags.more = left > 0;
+            left = left.saturating_sub(1);
+            if let Err(reason) = state.send_frame(Last::Message(frame), flags.more) {
+                self.wait_to_send(&mut state, reason, &mut Last::Message(frame), flags)?;
+            }
+        }
+        self.sent(state, flags);
+        Ok(())
+    }
+
     /// No peer could take it at once.
     #[cold]
     fn send_waiting(
         &self,
         mut state: Held<'_>,
-        mut reason: NotSent,
+        reason: NotSent,
         mut last: Last<'_>,
+        flags: SendFlags,
+    ) -> Result<(), Error> {
+        self.wait_to_send(&mut state, reason, &mut last, flags)?;
+        self.core().leave(&mut state);
+        drop(state);
+        if let Last::Message(message) = last {
+            message.clear();
+        }
+        Ok(())
+    }
+
+    /// Waits until a peer takes a frame. Only a failure ends the call.
+    fn wait_to_send(
+        &self,
+        state: &mut Held<'_>,
+        mut reason: NotSent,
+        last: &mut Last<'_>,
         flags: SendFlags,
     ) -> Result<(), Error> {
         let wait = match flags.dont_wait {
@@ -286,12 +332,12 @@ impl Socket {
         loop {
             match reason {
                 NotSent::Failed(error) => {
-                    self.core().leave(&mut state);
+                    self.core().leave(state);
                     return Err(error);
                 }
                 NotSent::Full if !is_first && wait.is_over() => {
                     state.is_told_writable = false;
-                    self.core().leave(&mut state);
+                    self.core().leave(state);
                     return Err(Error::Again);
                 }
                 NotSent::Full => {}
@@ -299,23 +345,16 @@ impl Socket {
             // The first look is without a wait: a peer may have just come.
             let this_time = if is_first { Wait::Not } else { wait };
             is_first = false;
-            if let Err(error) = self.drive(&mut state, this_time, Purpose::Send) {
-                self.core().leave(&mut state);
+            if let Err(error) = self.drive(state, this_time, Purpose::Send) {
+                self.core().leave(state);
                 return Err(error);
             }
-            let again = match &mut last {
+            let again = match last {
                 Last::Message(message) => Last::Message(message),
                 Last::Slice(bytes) => Last::Slice(bytes),
             };
             match state.send_frame(again, flags.more) {
-                Ok(()) => {
-                    self.core().leave(&mut state);
-                    drop(state);
-                    if let Last::Message(message) = last {
-                        message.clear();
-                    }
-                    return Ok(());
-                }
+                Ok(()) => return Ok(()),
                 Err(not_sent) => reason = not_sent,
             }
         }
@@ -335,7 +374,30 @@ impl Socket {
         self.receive_waiting(state, dont_wait)
     }
 
-    fn receive_waiting(&self, mut state: Held<'_>, dont_wait: bool) -> Result<Message, Error> {
+    fn receive_waiting(&self, state: Held<'_>, dont_wait: bool) -> Result<Message, Error> {
+        self.wait_to_receive(state, dont_wait, State::next_frame)
+    }
+
+    /// Receives what `next` takes, before another thread can take anything.
+    pub(crate) fn receive_with<T>(
+        &self,
+        dont_wait: bool,
+        mut next: impl FnMut(&mut State) -> Result<Option<T>, Error>,
+    ) -> Result<T, Error> {
+        let mut state = self.core().enter()?;
+        if let Some(taken) = next(&mut state)? {
+            self.core().pass_on(&mut state);
+            return Ok(taken);
+        }
+        self.wait_to_receive(state, dont_wait, next)
+    }
+
+    fn wait_to_receive<T>(
+        &self,
+        mut state: Held<'_>,
+        dont_wait: bool,
+        mut next: impl FnMut(&mut State) -> Result<Option<T>, Error>,
+    ) -> Result<T, Error> {
         let (wait, mut has_slept) = match dont_wait {
             true => (Wait::Not, false),
             false => outside::limit_or(|| Wait::for_ms(state.options.receive_timeout_ms)),
@@ -349,7 +411,7 @@ impl Socket {
                 false => wait,
             };
             let driven = self.drive(&mut state, this_time, Purpose::Receive);
-            let result = driven.and_then(|()| state.next_frame());
+            let result = driven.and_then(|()| next(&mut state));
             match result {
                 Ok(Some(message)) => {
                     self.core().pass_on(&mut state);
@@ -421,7 +483,7 @@ impl Socket {
     fn drive(&self, state: &mut Held<'_>, wait: Wait, purpose: Purpose) -> Result<(), Error> {
         self.core().drive(state, wait, purpose)?;
         if self.core().context.is_terminated() {
-            return Err(Error::Terminated);
+            return Err(self.core().terminated());
         }
         Ok(())
     }
@@ -432,7 +494,7 @@ impl Socket {
     /// # Errors
     /// There is no such option, it is not this type's, or the value is out of its range.
     pub fn set_option(&self, number: i32, value: &[u8]) -> Result<(), Error> {
-        let mut state = self.core().enter_timed()?;
+        let mut state = self.core().enter_for_options()?;
         let result = state.set_option(number, value);
         self.core().leave(&mut state);
         result
@@ -452,7 +514,7 @@ impl Socket {
             let descriptor = self.raw_descriptor()?;
             return crate::option_table::put_int(out, descriptor);
         }
-        let state = self.core().enter()?;
+        let state = self.core().enter_for_options()?;
         state.option(number, out)
     }
 
@@ -520,7 +582,7 @@ impl Socket {
         version: u32,
         kind: SocketType,
     ) -> Result<(), Error> {
-        let mut state = self.core().enter_timed()?;
+        let mut state = self.core().enter_for_options()?;
         let Some(endpoint) = endpoint else {
             state.stop_monitor();
             return Ok(());

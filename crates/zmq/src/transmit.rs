@@ -18,7 +18,6 @@ impl State {
             "a high-water mark is not negative"
         );
         let high_water = self.options.send_high_water as usize;
-        let conflates = self.options.conflate;
         if self.options.send_high_water_bytes > 0 && !self.has_room_in_bytes(key) {
             return false;
         }
@@ -27,7 +26,7 @@ impl State {
         };
         match &mut peer.link {
             Link::Pipe(pipe) => return pipe.can_write(),
-            _ if high_water == 0 || conflates => return true,
+            _ if high_water == 0 || peer.conflates => return true,
             Link::Stream(link) => {
                 let waiting = peer.backlog.messages() + link.pending_messages();
                 if waiting + peer.held_messages < high_water {
@@ -60,9 +59,12 @@ impl State {
         let limit = self.options.send_high_water_bytes as usize;
         let is_within = |state: &State| {
             let peer = state.peers.get(key);
-            peer.is_some_and(|peer| peer.backlog.topics().is_some() || peer.pending_bytes() < limit)
+            peer.is_some_and(|peer| {
+                let is_bounded = peer.conflates || peer.backlog.topics().is_some();
+                is_bounded || peer.pending_bytes() < limit
+            })
         };
-        if self.options.conflate || is_within(self) {
+        if is_within(self) {
             return true;
         }
         let interest = self
@@ -135,7 +137,7 @@ impl State {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
-        if self.options.conflate && peer.backlog.topics().is_none() {
+        if peer.conflates && peer.backlog.topics().is_none() {
             peer.counters.conflated += peer.backlog.messages() as u64;
             peer.backlog.clear();
         }

@@ -146,7 +146,7 @@ impl State {
 
     /// Takes in what a connection that is to end has brought for the program.
     pub(crate) fn take_in(&mut self, key: Key) {
-        let is_for_program = self.kind.receives() && !self.kind.is_publisher();
+        let is_for_program = self.kind.receives();
         let is_ready = |peer: &Peer| peer.identity.is_some() && !peer.is_leaving;
         if is_for_program && self.peers.get(key).is_some_and(is_ready) {
             self.read_last(key);

@@ -412,6 +412,37 @@ fn what_waited_for_a_program_with_immediate_was_lost_when_it_disconnected() {
     }
 }
 
+/// The subscriptions stayed, and the messages between them did not.
+#[test]
+fn what_waited_for_an_xpub_was_lost_when_it_disconnected() {
+    for endpoint in free_endpoints() {
+        let context = Context::new();
+        let xsub = socket(&context, SocketType::Xsub);
+        xsub.bind(&endpoint).unwrap();
+        let xpub = socket(&context, SocketType::Xpub);
+        xpub.connect(&endpoint).unwrap();
+        wait_until(&endpoint, || !xsub.peers().unwrap().is_empty());
+        send(&xsub, &[b"here"]);
+        assert_eq!(receive(&xpub), [b"here"]);
+        let sent: [&[&[u8]]; 4] = [&[b"\x01a"], &[b"one", b"more"], &[b"\x01b"], &[b"last"]];
+        sent.iter().for_each(|frames| send(&xsub, frames));
+        wait_until(&endpoint, || xsub.peers().unwrap()[0].queued == 0);
+        xpub.disconnect(&endpoint).unwrap();
+        let expect = |frames: &[&[u8]]| {
+            let first = xpub.receive(false);
+            assert!(first.is_ok(), "{endpoint}: nothing in place of {frames:?}");
+            assert_eq!(first.unwrap().as_slice(), frames[0], "{endpoint}");
+            for frame in &frames[1..] {
+                assert_eq!(xpub.receive(false).unwrap().as_slice(), *frame);
+            }
+        };
+        sent.iter().for_each(|frames| expect(frames));
+        for topic in [b"\0a", b"\0b"] {
+            expect(&[topic]);
+        }
+    }
+}
+
 #[test]
 fn a_connection_that_is_lost_while_its_peer_leaves_is_made_again() {
     for endpoint in free_endpoints() {

@@ -95,6 +95,27 @@ fn a_closed_socket_delivers_what_lingers() {
     assert!(ends(&context));
 }
 
+/// The option was refused, and the context waited for a peer that never came.
+#[test]
+fn a_socket_that_has_not_heard_of_the_end_of_its_context_lingers_as_the_program_says() {
+    let context = Context::new();
+    let push = socket(&context, SocketType::Push);
+    set_int(&push, LINGER, -1);
+    push.connect(&nowhere()).unwrap();
+    send(&push, &[b"for nobody"]);
+    context.shutdown();
+    set_int(&push, LINGER, 0);
+    assert_eq!(number(&push, TYPE), 8);
+    push.monitor(None, 0, 1, SocketType::Pair).unwrap();
+    assert!(push.descriptor().is_ok());
+    // A call that says so ends that.
+    assert_eq!(push.events().err(), Some(Error::Terminated));
+    let linger = push.set_option(LINGER, &0_i32.to_ne_bytes());
+    assert_eq!(linger, Err(Error::Terminated));
+    push.close().unwrap();
+    assert!(ends(&context));
+}
+
 #[test]
 fn what_may_not_linger_keeps_nobody_waiting() {
     for linger_ms in [0, 20] {
@@ -533,6 +554,24 @@ fn who_is_refused_or_not_understood_stays_away_if_it_is_so_said() {
     }
 }
 
+/// It was taken, and each publisher ended the connection at it: nothing came any more.
+#[test]
+fn a_subscription_that_no_publisher_takes_is_refused() {
+    let context = Context::new();
+    let [publisher, sub] = pair_at(&context, TCP, SocketType::Xpub, SocketType::Sub);
+    let longest = vec![b'x'; 64 << 10];
+    set(&sub, SUBSCRIBE, &longest);
+    let longer = [&longest[..], b"y"].concat();
+    let refused = sub.set_option(SUBSCRIBE, &longer);
+    assert_eq!(refused, Err(Error::InvalidArgument));
+    set(&sub, SUBSCRIBE, b"a");
+    for length in [longest.len() + 1, 2] {
+        assert_eq!(receive(&publisher)[0].len(), length);
+    }
+    send(&publisher, &[b"a message"]);
+    assert_eq!(receive(&sub), [b"a message"]);
+}
+
 #[test]
 fn a_publisher_counts_the_topics_that_are_asked_for() {
     const TOPICS_COUNT: i32 = 116;
@@ -602,6 +641,50 @@ fn in_manual_mode_a_look_at_what_comes_next_gave_the_wrong_peer_the_subscription
             assert_eq!(receive(sub), [&asked[1..]], "{endpoint}");
             number(&xpub, EVENTS);
         }
+    }
+}
+
+/// What the program granted it then blocked the topic for all, since its mark is never below the
+/// limit.
+#[test]
+fn in_manual_mode_a_subscriber_that_was_gone_already_got_its_subscription() {
+    const XPUB_MANUAL: i32 = 71;
+    const XPUB_NODROP: i32 = 69;
+    const SNDTIMEO: i32 = 28;
+    for endpoint in [TCP, "inproc://gone"] {
+        let context = Context::new();
+        let xpub = socket(&context, SocketType::Xpub);
+        for option in [XPUB_MANUAL, XPUB_NODROP] {
+            set_int(&xpub, option, 1);
+        }
+        set_int(&xpub, SNDTIMEO, 0);
+        xpub.bind(endpoint).unwrap();
+        let monitor = monitor(&context, &xpub, DISCONNECTED);
+        let [stays, goes] = [0, 1].map(|_| {
+            let sub = socket(&context, SocketType::Sub);
+            sub.connect(&last_endpoint(&xpub)).unwrap();
+            sub
+        });
+        set(&stays, SUBSCRIBE, b"a");
+        assert_eq!(receive(&xpub), [b"\x01a"]);
+        set(&xpub, SUBSCRIBE, b"a");
+        for topic in [b"z", b"y"] {
+            set(&goes, SUBSCRIBE, topic);
+        }
+        goes.close().unwrap();
+        if endpoint == TCP {
+            assert_eq!(event(&monitor).0, DISCONNECTED);
+        }
+        for asked in [b"\x01z", b"\x01y", b"\x00y", b"\x00z"] {
+            let said = receive(&xpub);
+            assert_eq!(said[0][0], asked[0], "{endpoint}");
+            // It grants something else than was asked for, as a program may.
+            if asked[0] == 1 {
+                set(&xpub, SUBSCRIBE, b"a");
+            }
+        }
+        send(&xpub, &[b"a1"]);
+        assert_eq!(receive(&stays), [b"a1"], "{endpoint}");
     }
 }
 

@@ -287,6 +287,9 @@ impl Suite {
             // As in Redis: the suite's certificates name no host.
             options.push("--set tls-verify-hostname=no".to_owned());
         }
+        if self.flavour.name == "Valkey" {
+            options.push("--set compatibility=valkey".to_owned());
+        }
         let script = wrapper(&options.join(" "), self.flavour.client);
         fs::write(&place, script).map_err(failed)?;
         fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).map_err(failed)

@@ -1,4 +1,5 @@
-//! Writes that depend on the present value: the conditions of SET, DELEX, DIGEST, MSETEX.
+//! Writes that depend on the present value: the conditions of SET, DELEX, DELIFEQ,
+//! DIGEST, MSETEX.
 
 use super::Call;
 use super::options::{AT_MILLISECONDS, TimeForm, is};
@@ -44,6 +45,22 @@ pub(super) fn delex(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
+/// Valkey's form of DELEX IFEQ.
+pub(super) fn delifeq(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let wanted = call.arguments.get(2).unwrap_or_default();
+    let goes = match call.view.read_stored(key) {
+        Some(value) => value.text().ok_or(CommandError::WrongType)?.as_bytes() == wanted,
+        None => false,
+    };
+    let deleted = goes && call.view.delete_for(key, Event::Delete, Cause::Replacement);
+    if deleted {
+        call.propagate([&b"DEL"[..], key.bytes]);
+    }
+    call.reply.integer(i64::from(deleted));
+    Ok(())
+}
+
 pub(super) fn msetex(call: &mut Call<'_, '_, '_>) -> Result {
     let options = MultipleOptions::parse(call)?;
     let pairs = 2..2 + options.pairs * 2;
@@ -60,11 +77,16 @@ pub(super) fn msetex(call: &mut Call<'_, '_, '_>) -> Result {
         let key = call.key(at);
         let value = string_value(call.argument(at + 1));
         let place = call.view.set(key, value, options.expiry);
-        // In Redis's order, which is another one than that of SET.
-        if let Expiry::At(_) = options.expiry {
+        let expires = matches!(options.expiry, Expiry::At(_));
+        // Redis's order is another one than that of SET, Valkey's is the same.
+        let is_after = call.view.keyspace.follows_valkey();
+        if expires && !is_after {
             call.view.notify(key, Event::Expire);
         }
         call.view.changed(key, place, Event::Set);
+        if expires && is_after {
+            call.view.notify(key, Event::Expire);
+        }
     }
     if let (Some(at), Expiry::At(deadline_ms)) = (options.time_at, options.expiry) {
         propagate_until(call, at, deadline_ms);
@@ -179,11 +201,18 @@ struct MultipleOptions {
 
 impl MultipleOptions {
     fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
+        let follows_valkey = call.view.keyspace.follows_valkey();
         let pairs = tidewire_resp::number::parse_integer(call.argument(1))
             .filter(|pairs| (1..=i64::from(i32::MAX)).contains(pairs))
-            .ok_or(PAIR_COUNT)? as usize;
+            .ok_or(match follows_valkey {
+                true => PAIR_COUNT_VALKEY,
+                false => PAIR_COUNT,
+            })? as usize;
         if pairs * 2 + 2 > call.arguments.len() {
-            return Err(TOO_FEW_PAIRS);
+            return Err(match follows_valkey {
+                true => CommandError::Syntax,
+                false => TOO_FEW_PAIRS,
+            });
         }
         let (mut presence, mut time, mut keeps) = (Presence::Any, None, false);
         let mut at = pairs * 2 + 2;
@@ -239,4 +268,6 @@ const NOT_A_STRING: CommandError =
 const UNKNOWN_CONDITION: CommandError =
     CommandError::Refused("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE");
 const PAIR_COUNT: CommandError = CommandError::Refused("ERR invalid numkeys value");
+const PAIR_COUNT_VALKEY: CommandError =
+    CommandError::Refused("ERR invalid numkeys value or out of range");
 const TOO_FEW_PAIRS: CommandError = CommandError::Refused("ERR wrong number of key-value pairs");

@@ -1,5 +1,7 @@
 //! Commands on TTLs.
 
+use std::ops::Range;
+
 use super::Call;
 use super::options::{AT_MILLISECONDS, TimeForm, is};
 use crate::error::{CommandError, Result};
@@ -20,7 +22,7 @@ pub(super) fn persist(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn set_deadline(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
-    let conditions = Conditions::parse(call)?;
+    let conditions = Conditions::parse(call, call.rest(3))?;
     let amount = call.integer(2)?;
     let now_ms = call.view.now_ms;
     let deadline_ms = form.deadline_ms(amount, call.view.clock_ms, call.command.name)?;
@@ -64,9 +66,10 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
+    /// Parses the options at these positions.
+    pub(super) fn parse(call: &Call<'_, '_, '_>, positions: Range<usize>) -> Result<Self> {
         let mut conditions = Conditions::default();
-        for at in call.rest(3) {
+        for at in positions {
             if !conditions.take(call.argument(at)) {
                 return Err(CommandError::unsupported_option(call.argument(at)));
             }
@@ -91,6 +94,12 @@ impl Conditions {
             _ => return false,
         }
         true
+    }
+
+    /// Returns how many different conditions there are.
+    pub(super) fn count(&self) -> usize {
+        let all = [self.if_none, self.if_any, self.if_later, self.if_earlier];
+        all.into_iter().filter(|&is_set| is_set).count()
     }
 
     /// Returns whether the conditions allow the new deadline. A missing TTL counts as infinite.

@@ -2,13 +2,14 @@
 
 use std::ops::Bound;
 
+use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Writer};
 
 use super::Call;
 use super::options::is;
 use super::sorted_sets::{parse_score, reply_scores};
-use crate::error::{CommandError, Result};
-use crate::geohash::{Area, AreaShape, Position};
+use crate::error::{CommandError, ECHOED_BYTES_MAX, Result, printable};
+use crate::geohash::{Area, AreaShape, Position, middle_of};
 use crate::observer::Event;
 use crate::sorted_set::{self, Builder, Scored};
 use crate::text::Text;
@@ -189,6 +190,8 @@ enum Origin {
     Nowhere,
     Member,
     Position,
+    /// The middle of a polygon.
+    Middle,
 }
 
 #[derive(Clone, Copy)]
@@ -216,7 +219,7 @@ pub(super) fn search(call: &mut Call<'_, '_, '_>, command: SearchCommand) -> Res
     let there = call.view.read_sorted_set(source)?.is_some();
     call.view.counts_reads = false;
     let query = GeoQuery::parse(call, command, source_at, there)?;
-    let found = match (query.center, query.shape) {
+    let found = match (query.center, query.shape.clone()) {
         (Some(center), Some(shape)) => {
             let area = Area { center, shape };
             let places = call.view.read_sorted_set(source)?;
@@ -360,28 +363,41 @@ impl GeoQuery {
         if is(option, "storedist") && command == SearchCommand::SearchStore {
             self.stores_distances = true;
             Ok(1)
-        } else if is(option, "frommember") && behind >= 1 && self.from != Origin::Position {
+        } else if is(option, "frommember")
+            && behind >= 1
+            && matches!(self.from, Origin::Nowhere | Origin::Member)
+        {
             self.from = Origin::Member;
             if there {
                 self.center = Some(member_position(call, source_at, at + 1)?);
             }
             Ok(2)
-        } else if is(option, "fromlonlat") && behind >= 2 && self.from != Origin::Member {
+        } else if is(option, "fromlonlat")
+            && behind >= 2
+            && matches!(self.from, Origin::Nowhere | Origin::Position)
+        {
             self.from = Origin::Position;
             self.center = Some(position(call, at + 1)?);
             Ok(3)
         } else if is(option, "byradius")
             && behind >= 2
-            && !matches!(self.shape, Some(AreaShape::Box { .. }))
+            && matches!(self.shape, None | Some(AreaShape::Circle { .. }))
         {
             self.take_radius(call, at + 1)?;
             Ok(3)
         } else if is(option, "bybox")
             && behind >= 3
-            && !matches!(self.shape, Some(AreaShape::Circle { .. }))
+            && matches!(self.shape, None | Some(AreaShape::Box { .. }))
         {
             self.take_box(call, at + 1)?;
             Ok(4)
+        } else if is(option, "bypolygon")
+            && behind >= 2
+            && call.view.keyspace.follows_valkey()
+            && matches!(self.shape, None | Some(AreaShape::Polygon(_)))
+            && matches!(self.from, Origin::Nowhere | Origin::Middle)
+        {
+            self.take_polygon(call, at + 1)
         } else {
             Err(CommandError::Syntax)
         }
@@ -413,6 +429,24 @@ impl GeoQuery {
         Ok(())
     }
 
+    /// Takes a number of corners, and the corners. Returns how many arguments the option has.
+    fn take_polygon(&mut self, call: &Call<'_, '_, '_>, at: usize) -> Result<usize> {
+        let count = parse_integer(call.argument(at));
+        let count = count.and_then(|count| i32::try_from(count).ok());
+        let count = count.ok_or(CommandError::Refused(NO_CORNERS))?;
+        let possible = (call.arguments.len() - at - 1) / 2;
+        let count = usize::try_from(count).unwrap_or(0);
+        if count < CORNERS_MIN || possible < count {
+            return Err(CommandError::Refused(FEW_CORNERS));
+        }
+        let corners = (0..count).map(|corner| position(call, at + 1 + corner * 2));
+        let corners: Box<[Position]> = corners.collect::<Result<_>>()?;
+        self.from = Origin::Middle;
+        self.center = Some(middle_of(&corners));
+        self.shape = Some(AreaShape::Polygon(corners));
+        Ok(2 + count * 2)
+    }
+
     fn check(&self, call: &Call<'_, '_, '_>, command: SearchCommand) -> Result {
         let shows = self.with_distance || self.with_hash || self.with_coordinates;
         if self.store_at.is_some() && shows {
@@ -430,7 +464,10 @@ impl GeoQuery {
             return Err(exactly_one("FROMMEMBER or FROMLONLAT"));
         }
         if command.is_search() && self.shape.is_none() {
-            return Err(exactly_one("BYRADIUS and BYBOX"));
+            return Err(exactly_one(match call.view.keyspace.follows_valkey() {
+                true => "BYRADIUS, BYBOX and BYPOLYGON",
+                false => "BYRADIUS and BYBOX",
+            }));
         }
         if self.any && self.count == 0 {
             return Err(CommandError::Refused(ANY_WITHOUT_COUNT));
@@ -516,7 +553,16 @@ fn member_position(
     places
         .and_then(|places| places.score(member))
         .map(Position::of_score)
-        .ok_or(CommandError::Refused(NO_SUCH_MEMBER))
+        .ok_or_else(|| match call.view.keyspace.follows_valkey() {
+            true => {
+                let text = format!(
+                    "ERR member {} does not exist",
+                    printable(member, ECHOED_BYTES_MAX)
+                );
+                CommandError::RefusedWith(text.into())
+            }
+            false => CommandError::Refused(NO_SUCH_MEMBER),
+        })
 }
 
 fn number(call: &Call<'_, '_, '_>, at: usize, otherwise: &'static str) -> Result<f64> {
@@ -543,6 +589,9 @@ fn distance_text(distance: f64) -> Vec<u8> {
 const COUNT_NOT_POSITIVE: &str = "ERR COUNT must be > 0";
 const ANY_WITHOUT_COUNT: &str = "ERR the ANY argument requires COUNT argument";
 const NO_SUCH_MEMBER: &str = "ERR could not decode requested zset member";
+const NO_CORNERS: &str = "ERR invalid number of vertices";
+const FEW_CORNERS: &str = "ERR GEOSEARCH BYPOLYGON must have at least 3 vertices";
+const CORNERS_MIN: usize = 3;
 const NO_UNIT: &str = "ERR unsupported unit provided. please use M, KM, FT, MI";
 const NO_RADIUS: &str = "ERR need numeric radius";
 const NO_WIDTH: &str = "ERR need numeric width";

@@ -1,12 +1,15 @@
 //! Commands on the TTLs of hash fields.
 
-use tidewire_resp::number::parse_integer;
-
 use super::Call;
-use super::expiry::Conditions;
+use super::hash_options::{
+    DeadlineChange, FieldCondition, FieldSetOptions, deadline_ms, field_names, parse_expire,
+    parse_get, parse_set, valkey,
+};
 use super::hashes::{find_hash, find_or_insert, settle};
-use super::options::{AT_MILLISECONDS, TimeForm, is};
-use crate::error::{CommandError, Result};
+use super::options::TimeForm;
+use std::ops::Range;
+
+use crate::error::Result;
 use crate::fields::{self, Fields, FoundField};
 use crate::key::Key;
 use crate::observer::Event;
@@ -15,7 +18,7 @@ use crate::table::Place;
 pub(super) fn hpersist(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
     let place = find_hash(call, key)?;
-    let names = field_names(call, 2, NOT_POSITIVE)?;
+    let names = field_names(call, 2)?;
     call.reply.array(names.len());
     let mut changed = false;
     for at in names {
@@ -43,7 +46,7 @@ pub(super) fn hpersist(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn hgetdel(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
     let place = find_hash(call, key)?;
-    let names = field_names(call, 2, NOT_POSITIVE)?;
+    let names = field_names(call, 2)?;
     call.reply.array(names.len());
     let Some(place) = place else {
         names.for_each(|_| call.reply.null());
@@ -69,26 +72,18 @@ pub(super) fn hgetdel(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
     let place = find_hash(call, key)?;
-    let option = call.argument(2);
-    let (change, from) = match TimeForm::of_option(option) {
-        Some(form) => (DeadlineChange::To(deadline_ms(call, 3, form)?), 4),
-        None if is(option, "persist") => (DeadlineChange::Clear, 3),
-        None => (DeadlineChange::None, 2),
+    let (change, names) = match call.view.keyspace.follows_valkey() {
+        true => valkey::parse_get(call)?,
+        false => parse_get(call)?,
     };
-    if from + 1 >= call.arguments.len() {
-        return Err(CommandError::WrongArity(call.command.full_name));
-    }
-    let names = field_names(call, from, NOT_POSITIVE)?;
     call.reply.array(names.len());
     let Some(place) = place else {
         names.for_each(|_| call.reply.null());
         return Ok(());
     };
-    if change != DeadlineChange::None {
-        fields::make_timed(call.view.entry_mut(key, place));
-    }
+    make_room(call, key, place, change, names.clone());
     let mut done = Done::new(key, place);
-    for at in names {
+    for at in names.clone() {
         let field = call.argument(at);
         if done.reply_value(call, field) {
             done.apply(call, field, change);
@@ -104,16 +99,51 @@ pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
             }
             _ => vec![&b"HPERSIST"[..], key.bytes],
         };
-        words.extend(call.arguments.tail(from));
+        let fields = call.arguments.iter().take(names.end);
+        words.extend(fields.skip(names.start - 2));
         call.propagate(words);
     }
     Ok(())
 }
 
+/// Makes room for TTLs in a hash. Valkey does so only if one of the fields gets one.
+fn make_room(
+    call: &mut Call<'_, '_, '_>,
+    key: Key<'_>,
+    place: Place,
+    change: DeadlineChange,
+    mut names: Range<usize>,
+) {
+    if change == DeadlineChange::None {
+        return;
+    }
+    if call.view.keyspace.follows_valkey() {
+        let lasts = change
+            .deadline_ms()
+            .is_some_and(|to_ms| to_ms > call.view.now_ms);
+        let is_there = |at| deadline_of(call, key, place, call.argument(at)).is_some();
+        if !lasts || !names.any(is_there) {
+            return;
+        }
+    }
+    fields::make_timed(call.view.entry_mut(key, place));
+}
+
 pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
-    let options = FieldSetOptions::parse(call)?;
+    let follows_valkey = call.view.keyspace.follows_valkey();
+    let options = match follows_valkey {
+        true => valkey::parse_set(call)?,
+        false => parse_set(call)?,
+    };
     let key = call.key(1);
     let found = find_hash(call, key)?;
+    if options
+        .exists
+        .is_some_and(|exists| exists != found.is_some())
+    {
+        call.reply.integer(0);
+        return Ok(());
+    }
     if found.is_none() && options.condition == FieldCondition::AllThere {
         call.reply.integer(0);
         return Ok(());
@@ -123,18 +153,22 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
         None => find_or_insert(call, key)?,
     };
     let mut done = Done::new(key, place);
-    let allowed = options.allow(call, &mut done);
+    let allowed = allows(&options, call, &mut done);
     if allowed {
         let keeps = options.keeps_deadlines;
-        if keeps && options.change == DeadlineChange::None {
-            // An expired field has no TTL to keep.
-            done.remove_due(call, options.first);
+        if follows_valkey || keeps && options.change == DeadlineChange::None {
+            // An expired field has no TTL to keep. Valkey tells that it has expired.
+            done.remove_due(call, &options.pairs);
         }
         let limits = call.view.keyspace.hash_limits();
-        let pairs = call.rest(options.first);
+        let now_ms = call.view.now_ms;
+        let pairs = options.pairs.clone();
         let entry = call.view.entry_mut(key, place);
         fields::expect(entry, pairs.len() / 2, limits);
-        if options.change != DeadlineChange::None {
+        let to_ms = options.change.deadline_ms();
+        let lasts = to_ms.is_some_and(|to_ms| to_ms > now_ms);
+        // In Valkey a hash stays small if no TTL remains.
+        if lasts || to_ms.is_some() && !follows_valkey {
             fields::make_timed(entry);
         }
         // One by one, so that fields with a past deadline never exist all at once.
@@ -147,12 +181,17 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
     }
     call.reply.integer(i64::from(allowed));
     done.set = allowed;
+    done.timed = allowed && options.change != DeadlineChange::None;
     done.finish(call);
-    if let Some((at, deadline_ms)) = options.time_at.zip(options.change.deadline_ms())
-        && done.deleted == 0
-        && allowed
-        && call.is_propagated()
-    {
+    if !allowed || !call.is_propagated() || done.deleted > 0 {
+        return Ok(());
+    }
+    if follows_valkey {
+        let mut digits = itoa::Buffer::new();
+        let deadline = digits.format(options.change.deadline_ms().unwrap_or(0));
+        let words = valkey::propagated_set(call.arguments, &options, deadline.as_bytes());
+        call.propagate(words);
+    } else if let Some((at, deadline_ms)) = options.time_at.zip(options.change.deadline_ms()) {
         let mut digits = itoa::Buffer::new();
         let deadline = digits.format(deadline_ms).as_bytes();
         let words = call.arguments.iter().enumerate();
@@ -169,23 +208,28 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn set_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
     let key = call.key(1);
     let place = find_hash(call, key)?;
-    let deadline_ms = deadline_ms(call, 2, form)?;
-    let mut conditions = Conditions::default();
-    let from = if conditions.take(call.argument(3)) {
-        4
-    } else {
-        3
+    let (conditions, names, deadline_ms) = match call.view.keyspace.follows_valkey() {
+        true => {
+            let (conditions, names) = valkey::parse_expire(call)?;
+            (conditions, names, deadline_ms(call, 2, form)?)
+        }
+        false => parse_expire(call, form)?,
     };
-    let names = field_names(call, from, TOO_FEW_FIELDS)?;
     call.reply.array(names.len());
     let Some(place) = place else {
         names.for_each(|_| call.reply.integer(NO_FIELD));
         return Ok(());
     };
-    fields::make_timed(call.view.entry_mut(key, place));
+    make_room(
+        call,
+        key,
+        place,
+        DeadlineChange::To(deadline_ms),
+        names.clone(),
+    );
     let mut done = Done::new(key, place);
     let mut updated = Vec::new();
-    for at in names {
+    for at in names.clone() {
         let field = call.argument(at);
         let reply = match deadline_of(call, key, place, field) {
             None => NO_FIELD,
@@ -203,9 +247,10 @@ pub(super) fn set_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Resu
         let (mut deadline, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
         let deadline = deadline.format(deadline_ms).as_bytes();
         let mut words = vec![&b"HPEXPIREAT"[..], key.bytes, deadline];
-        words.extend(call.arguments.iter().take(from).skip(3));
+        words.extend(call.arguments.iter().take(names.start - 2).skip(3));
         words.extend([&b"FIELDS"[..], count.format(updated.len()).as_bytes()]);
         words.extend(&updated);
+        words.extend(call.arguments.tail(names.end));
         call.propagate(words);
     }
     Ok(())
@@ -215,7 +260,12 @@ pub(super) fn reply_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Re
     let key = call.key(1);
     let now_ms = call.view.now_ms;
     let from_ms = if form.relative { now_ms } else { 0 };
-    let names = field_names(call, 2, NOT_POSITIVE);
+    // Redis rounds up, Valkey to the nearest unit.
+    let more_ms = match call.view.keyspace.follows_valkey() {
+        true => form.unit_ms / 2,
+        false => form.unit_ms - 1,
+    };
+    let names = field_names(call, 2);
     // Redis checks the key before the other arguments.
     let fields = call.view.read_fields(key)?;
     let names = names?;
@@ -226,7 +276,7 @@ pub(super) fn reply_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Re
             None => NO_FIELD,
             Some(None) => NO_DEADLINE,
             Some(Some(deadline_ms)) => {
-                (deadline_ms + form.unit_ms - 1).saturating_sub(from_ms) / form.unit_ms
+                (deadline_ms + more_ms).saturating_sub(from_ms) / form.unit_ms
             }
         };
         call.reply.integer(reply);
@@ -242,12 +292,16 @@ struct Done<'a> {
     expired: usize,
     /// Values were set.
     set: bool,
+    /// They got a TTL.
+    timed: bool,
     /// Fields with a new deadline, or without one now.
     updated: usize,
     /// Deadlines were removed, not set.
     persisted: bool,
     /// Fields removed by name or by a past deadline.
     deleted: usize,
+    /// Fields removed by a past deadline.
+    past: usize,
 }
 
 impl<'a> Done<'a> {
@@ -257,9 +311,11 @@ impl<'a> Done<'a> {
             place,
             expired: 0,
             set: false,
+            timed: false,
             updated: 0,
             persisted: false,
             deleted: 0,
+            past: 0,
         }
     }
 
@@ -273,6 +329,7 @@ impl<'a> Done<'a> {
                 // A field that is named twice is removed once.
                 let removed = usize::from(fields::remove(entry, field));
                 self.deleted += removed;
+                self.past += removed;
                 if removed > 0 {
                     call.propagate([&b"HDEL"[..], key.bytes, field]);
                 }
@@ -299,17 +356,10 @@ impl<'a> Done<'a> {
     fn finish(&self, call: &mut Call<'_, '_, '_>) {
         let (key, place) = (self.key, self.place);
         call.view.keyspace.note_expired_fields(self.expired);
-        let changed = match (self.updated, self.deleted) {
-            (0, 0) => None,
-            (_, 1..) => Some(Event::HashDelete),
-            _ if self.persisted => Some(Event::HashPersist),
-            _ => Some(Event::HashExpire),
+        let events = match call.view.keyspace.follows_valkey() {
+            true => self.valkey_events(),
+            false => self.events(),
         };
-        let events = [
-            (self.expired > 0).then_some(Event::HashExpired),
-            self.set.then_some(Event::HashSet),
-            changed,
-        ];
         let events = events.into_iter().flatten();
         call.view.changed_at_once(key, place, events);
         if !self.set && self.updated == 0 {
@@ -319,10 +369,42 @@ impl<'a> Done<'a> {
         settle(call, key, place);
     }
 
-    /// Removes the expired fields among the pairs from argument `from` on.
-    fn remove_due(&mut self, call: &mut Call<'_, '_, '_>, from: usize) {
+    fn events(&self) -> [Option<Event>; 4] {
+        let changed = match (self.updated, self.deleted) {
+            (0, 0) => None,
+            (_, 1..) => Some(Event::HashDelete),
+            _ if self.persisted => Some(Event::HashPersist),
+            _ => Some(Event::HashExpire),
+        };
+        [
+            (self.expired > 0).then_some(Event::HashExpired),
+            self.set.then_some(Event::HashSet),
+            changed,
+            None,
+        ]
+    }
+
+    /// Valkey tells a past deadline as any other end of a field, and HSETEX's TTL in each case.
+    fn valkey_events(&self) -> [Option<Event>; 4] {
+        let is_deleted = self.deleted > self.past;
+        let changed = match () {
+            () if is_deleted => Some(Event::HashDelete),
+            () if self.persisted => Some(Event::HashPersist),
+            () if self.timed || self.updated > 0 => Some(Event::HashExpire),
+            () => None,
+        };
+        [
+            (self.expired > 0).then_some(Event::HashExpired),
+            self.set.then_some(Event::HashSet),
+            changed,
+            (self.past > 0).then_some(Event::HashExpired),
+        ]
+    }
+
+    /// Removes the expired fields among these pairs.
+    fn remove_due(&mut self, call: &mut Call<'_, '_, '_>, pairs: &Range<usize>) {
         if fields::is_timed(call.view.entry(self.key, self.place)) {
-            for at in call.rest(from).step_by(2) {
+            for at in pairs.clone().step_by(2) {
                 self.is_there(call, call.argument(at));
             }
         }
@@ -357,120 +439,16 @@ impl<'a> Done<'a> {
     }
 }
 
-/// A change of a field's TTL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DeadlineChange {
-    None,
-    Clear,
-    /// Ms since the UNIX epoch.
-    To(i64),
-}
-
-impl DeadlineChange {
-    fn deadline_ms(self) -> Option<i64> {
-        match self {
-            DeadlineChange::To(deadline_ms) => Some(deadline_ms),
-            _ => None,
-        }
+/// Returns whether the condition of HSETEX holds. Expired fields that it looks at are removed.
+fn allows(options: &FieldSetOptions, call: &mut Call<'_, '_, '_>, done: &mut Done<'_>) -> bool {
+    if options.condition == FieldCondition::None {
+        return true;
     }
-}
-
-/// The condition of HSETEX.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FieldCondition {
-    None,
-    /// FXX.
-    AllThere,
-    /// FNX.
-    NoneThere,
-}
-
-struct FieldSetOptions {
-    condition: FieldCondition,
-    change: DeadlineChange,
-    /// Fields keep their TTLs, or get new ones afterwards.
-    keeps_deadlines: bool,
-    /// Position of the TTL argument, if its form differs from the propagated one.
-    time_at: Option<usize>,
-    /// Position of the first field.
-    first: usize,
-}
-
-impl FieldSetOptions {
-    fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
-        let wrong_arity = CommandError::WrongArity(call.command.full_name);
-        let mut options = FieldSetOptions {
-            condition: FieldCondition::None,
-            change: DeadlineChange::None,
-            keeps_deadlines: false,
-            time_at: None,
-            first: 0,
-        };
-        let count = call.arguments.len();
-        let mut at = 2;
-        while at < count {
-            let option = call.argument(at);
-            if is(option, "fields") {
-                if at + 3 >= count {
-                    return Err(wrong_arity);
-                }
-                let pairs = field_count(call.argument(at + 1), i64::from(i32::MAX))
-                    .ok_or(CommandError::Refused(INVALID_FIELD_COUNT))?;
-                if pairs.checked_mul(2) != Some(count - at - 2) {
-                    return Err(wrong_arity);
-                }
-                options.first = at + 2;
-                return Ok(options);
-            }
-            if let Some(form) = TimeForm::of_option(option) {
-                options.take_deadline()?;
-                at += 1;
-                if at >= count {
-                    return Err(CommandError::Refused(MISSING_TIME));
-                }
-                options.change = DeadlineChange::To(deadline_ms(call, at, form)?);
-                options.time_at = (form != AT_MILLISECONDS).then_some(at);
-            } else if is(option, "keepttl") {
-                options.take_deadline()?;
-            } else if is(option, "fxx") {
-                options.take_condition(FieldCondition::AllThere)?;
-            } else if is(option, "fnx") {
-                options.take_condition(FieldCondition::NoneThere)?;
-            } else {
-                return Err(CommandError::unknown_argument(option));
-            }
-            at += 1;
-        }
-        Err(wrong_arity)
-    }
-
-    fn take_deadline(&mut self) -> Result {
-        if self.keeps_deadlines {
-            return Err(CommandError::Refused(SEVERAL_TIMES));
-        }
-        self.keeps_deadlines = true;
-        Ok(())
-    }
-
-    fn take_condition(&mut self, condition: FieldCondition) -> Result {
-        if self.condition != FieldCondition::None {
-            return Err(CommandError::Refused(SEVERAL_CONDITIONS));
-        }
-        self.condition = condition;
-        Ok(())
-    }
-
-    /// Returns whether the condition holds. Expired fields that it looks at are removed.
-    fn allow(&self, call: &mut Call<'_, '_, '_>, done: &mut Done<'_>) -> bool {
-        if self.condition == FieldCondition::None {
-            return true;
-        }
-        call.rest(self.first).step_by(2).all(|at| {
-            let field = call.argument(at);
-            let there = done.is_there(call, field);
-            there == (self.condition == FieldCondition::AllThere)
-        })
-    }
+    options.pairs.clone().step_by(2).all(|at| {
+        let field = call.argument(at);
+        let there = done.is_there(call, field);
+        there == (options.condition == FieldCondition::AllThere)
+    })
 }
 
 fn deadline_of(
@@ -483,60 +461,9 @@ fn deadline_of(
     Fields::of(call.view.entry(key, place), now_ms)?.deadline_of(field)
 }
 
-/// Returns the positions of the fields after FIELDS, which is at `at`, and their number.
-fn field_names(
-    call: &Call<'_, '_, '_>,
-    at: usize,
-    not_positive: &'static str,
-) -> Result<std::ops::Range<usize>> {
-    if !is(call.argument(at), "fields") {
-        return Err(CommandError::Refused(NO_FIELDS));
-    }
-    let count =
-        field_count(call.argument(at + 1), i64::MAX).ok_or(CommandError::Refused(not_positive))?;
-    let names = call.rest(at + 2);
-    if count != names.len() {
-        return Err(CommandError::Refused(OTHER_FIELD_COUNT));
-    }
-    Ok(names)
-}
-
-fn field_count(argument: &[u8], count_max: i64) -> Option<usize> {
-    let count = parse_integer(argument)?;
-    usize::try_from(count)
-        .ok()
-        .filter(|_| (1..=count_max).contains(&count))
-}
-
-/// Parses a deadline, ms since the UNIX epoch.
-fn deadline_ms(call: &Call<'_, '_, '_>, at: usize, form: TimeForm) -> Result<i64> {
-    let amount = call.integer(at)?;
-    if amount < 0 {
-        return Err(CommandError::Refused(NEGATIVE_TIME));
-    }
-    let deadline_ms = form.deadline_ms(amount, call.view.clock_ms, call.command.full_name)?;
-    if deadline_ms > DEADLINE_MS_MAX {
-        return Err(CommandError::InvalidExpire(call.command.full_name));
-    }
-    Ok(deadline_ms)
-}
-
 const NO_FIELD: i64 = -2;
 const NO_DEADLINE: i64 = -1;
 const REFUSED: i64 = 0;
 const DONE: i64 = 1;
 /// Reply of HEXPIRE: the field was removed, because the deadline is in the past.
 const PAST: i64 = 2;
-
-const DEADLINE_MS_MAX: i64 = (1 << 46) - 1;
-
-const NEGATIVE_TIME: &str = "ERR invalid expire time, must be >= 0";
-const MISSING_TIME: &str = "ERR missing expire time";
-const NO_FIELDS: &str = "ERR Mandatory argument FIELDS is missing or not at the right position";
-const NOT_POSITIVE: &str = "ERR Number of fields must be a positive integer";
-const TOO_FEW_FIELDS: &str = "ERR Parameter `numFields` should be greater than 0";
-const OTHER_FIELD_COUNT: &str = "ERR The `numfields` parameter must match the number of arguments";
-const INVALID_FIELD_COUNT: &str = "ERR invalid number of fields";
-const SEVERAL_CONDITIONS: &str = "ERR Only one of FXX or FNX arguments can be specified";
-const SEVERAL_TIMES: &str =
-    "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified";

@@ -37,7 +37,11 @@ fn set_pairs(call: &mut Call<'_, '_, '_>) -> Result<i64> {
     let place = find_or_insert(call, key)?;
     let limits = call.view.keyspace.hash_limits();
     let pairs = call.rest(2);
-    fields::expect(call.view.entry_mut(key, place), pairs.len() / 2, limits);
+    let entry = call.view.entry_mut(key, place);
+    fields::expect(entry, pairs.len() / 2, limits);
+    if fields::is_timed(entry) {
+        tell_due_pairs(call, key, place);
+    }
     let mut added = 0;
     for at in pairs.step_by(2) {
         let (field, value) = (call.argument(at), call.argument(at + 1));
@@ -313,6 +317,26 @@ fn remove_due_of(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, from: 
     }
     call.view.keyspace.note_expired_fields(count);
     count
+}
+
+/// Valkey tells that expired fields have expired when they get a new value.
+#[cold]
+fn tell_due_pairs(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place) {
+    let now_ms = call.view.now_ms;
+    if !call.view.keyspace.follows_valkey() {
+        return;
+    }
+    let pairs = call.rest(2);
+    let fields = Fields::of(call.view.entry(key, place), now_ms);
+    let is_due = |at| {
+        let field = call.arguments.get(at).unwrap_or_default();
+        fields.is_some_and(|fields| fields.find(field) == FoundField::Due)
+    };
+    let count = pairs.step_by(2).filter(|&at| is_due(at)).count();
+    if count > 0 {
+        call.view.keyspace.note_expired_fields(count);
+        call.view.notify(key, Event::HashExpired);
+    }
 }
 
 /// Removes all expired fields.

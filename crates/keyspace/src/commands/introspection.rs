@@ -17,8 +17,9 @@ pub(super) fn time(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn command(call: &mut Call<'_, '_, '_>) -> Result {
+    let no_parts = no_parts(call);
     call.reply.array(table::all().count());
-    table::all().for_each(|command| describe(call.reply, command));
+    table::all().for_each(|command| describe(call.reply, command, no_parts));
     Ok(())
 }
 
@@ -31,10 +32,11 @@ pub(super) fn info(call: &mut Call<'_, '_, '_>) -> Result {
     if call.arguments.len() == 2 {
         return command(call);
     }
+    let no_parts = no_parts(call);
     call.reply.array(call.arguments.len() - 2);
     for at in call.rest(2) {
         match lookup_full(call.argument(at)) {
-            Some(command) => describe(call.reply, command),
+            Some(command) => describe(call.reply, command, no_parts),
             None => call.reply.null(),
         }
     }
@@ -171,6 +173,9 @@ fn keys_of(call: &Call<'_, '_, '_>) -> Result<Vec<(usize, &'static str)>> {
         }
         let count = spec.key_count(request).unwrap_or(usize::MAX);
         if count > request.len() - usize::from(spec.first) {
+            if command.has(Flags::NO_MANDATORY_KEYS) {
+                return Ok(Vec::new());
+            }
             return Err(CommandError::InvalidKeyCount);
         }
     }
@@ -200,7 +205,7 @@ pub(super) fn flags_of(command: &Command, spec: &KeySpec, request: Arguments<'_>
 }
 
 /// Writes one element of COMMAND's reply.
-fn describe(reply: &mut Writer<'_>, command: &Command) {
+fn describe(reply: &mut Writer<'_>, command: &Command, no_parts: NoParts) {
     reply.array(10);
     reply.bulk(command.full_name.as_bytes());
     reply.integer(i64::from(command.arity));
@@ -225,8 +230,23 @@ fn describe(reply: &mut Writer<'_>, command: &Command) {
         .iter()
         .for_each(|spec| describe_keys(reply, spec));
     let parts = command.subcommands();
-    reply.set(parts.len());
-    parts.iter().for_each(|part| describe(reply, part));
+    match parts.len() {
+        0 => no_parts(reply),
+        count => reply.array(count),
+    }
+    parts
+        .iter()
+        .for_each(|part| describe(reply, part, no_parts));
+}
+
+/// Writes that a command has no subcommands: Redis as an empty set, Valkey as an empty array.
+type NoParts = fn(&mut Writer<'_>);
+
+fn no_parts(call: &Call<'_, '_, '_>) -> NoParts {
+    match call.view.keyspace.follows_valkey() {
+        true => |reply| reply.array(0),
+        false => |reply| reply.set(0),
+    }
 }
 
 fn describe_keys(reply: &mut Writer<'_>, spec: &KeySpec) {

@@ -12,6 +12,7 @@ use crate::key::{DATABASES, Key, SHARDS};
 use crate::observer::{Event, Observer};
 use crate::reclaim::Cause;
 use crate::shard::{Dictionary, Shard};
+use crate::value::ValueRef;
 
 pub(super) fn del(call: &mut Call<'_, '_, '_>) -> Result {
     let mut count = 0;
@@ -258,8 +259,11 @@ pub(super) fn object_encoding(call: &mut Call<'_, '_, '_>) -> Result {
     call.view.touches = false;
     call.view.notifies_missing = false;
     let key = call.key(2);
-    match call.view.read(key) {
-        Some(value) => call.reply.bulk(value.encoding().as_bytes()),
+    let follows_valkey = call.view.keyspace.follows_valkey();
+    match call.view.read(key).map(ValueRef::encoding) {
+        // A hash with TTLs is never small in Valkey.
+        Some("listpackex") if follows_valkey => call.reply.bulk(b"hashtable"),
+        Some(encoding) => call.reply.bulk(encoding.as_bytes()),
         None => call.reply.null(),
     }
     Ok(())

@@ -11,6 +11,7 @@ mod expiry;
 mod finding;
 mod geo;
 mod hash_expiry;
+mod hash_options;
 mod hashes;
 mod hyperloglog;
 mod introspection;

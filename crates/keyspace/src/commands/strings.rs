@@ -392,6 +392,8 @@ impl<'a> SetOptions<'a> {
             expiry: Expiry::Clear,
             is_absolute: false,
         };
+        // Valkey takes one condition, Redis also NX or XX after IFEQ, and IFEQ again.
+        let only_one = call.view.keyspace.follows_valkey();
         let mut time = None;
         let mut keep = false;
         let mut at = 3;
@@ -403,12 +405,16 @@ impl<'a> SetOptions<'a> {
                 }
                 at += 1;
                 time = Some((form, at));
-            } else if let Some(presence) = options.presence.with(option) {
+            } else if let Some(presence) = options.presence.with(option)
+                && !(only_one && options.comparison.is_some())
+            {
                 options.presence = presence;
             } else if let Some(kind) = Matching::parse(option)
                 && at + 1 < call.arguments.len()
                 && options.presence == Presence::Any
-                && options.comparison.is_none_or(|one| one.kind == kind)
+                && options
+                    .comparison
+                    .is_none_or(|one| one.kind == kind && !only_one)
             {
                 at += 1;
                 options.comparison = Some(Comparison::new(kind, call.argument(at)));

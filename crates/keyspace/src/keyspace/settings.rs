@@ -58,6 +58,18 @@ impl Keyspace {
         self.shares_integers.store(shares, Ordering::Relaxed);
     }
 
+    /// Sets whether commands follow Valkey where it differs from Redis: the setting
+    /// `compatibility`.
+    pub fn set_follows_valkey(&self, follows: bool) {
+        self.follows_valkey.store(follows, Ordering::Relaxed);
+    }
+
+    /// Returns whether commands follow Valkey where it differs from Redis.
+    #[inline]
+    pub fn follows_valkey(&self) -> bool {
+        self.follows_valkey.load(Ordering::Relaxed)
+    }
+
     /// Sets which large values are freed in the background.
     pub fn set_lazy_freeing(&self, lazy: LazyFreeing) {
         let causes = [

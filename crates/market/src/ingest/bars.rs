@@ -64,14 +64,17 @@ impl Batch<'_> {
     /// Returns whether the source gives the trades of a symbol's venue once more, as those of all
     /// venues: a hub does, and a recording of one.
     fn gives_sum(&self, venue: &Topic, symbol: &Topic) -> bool {
-        if symbol.derived.bars().is_none() || venue.is_consolidated_upstream() {
+        if symbol.derived.bars().is_none() {
             return false;
         }
         symbol.with_members(|venues| {
-            venues.iter().any(|other| {
-                let is_own = self.work.slot_owner(&other.topic) == Some(self.work.source);
-                is_own && other.topic.is_consolidated_upstream()
-            })
+            let is_own = |topic: &Topic| self.work.slot_owner(topic) == Some(self.work.source);
+            let mut sums = venues
+                .iter()
+                .map(|other| &*other.topic)
+                .filter(|other| other.is_consolidated_upstream() && is_own(other));
+            // A hub before that one may give it a consolidated value, too, as one of its venues.
+            sums.next().is_some_and(|sum| !std::ptr::eq(sum, venue))
         })
     }
 

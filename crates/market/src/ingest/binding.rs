@@ -50,6 +50,9 @@ impl Batch<'_> {
                 }
                 self.end_left(&left);
                 if let Some(topic) = &topic {
+                    if venue == CONSOLIDATED {
+                        left.iter().for_each(|left| topic.continue_opened(left));
+                    }
                     self.work.begin_behind_left(topic, &left);
                 }
                 topic

@@ -116,7 +116,7 @@ impl Batch<'_> {
         }
         self.work.await_value(&topic);
         self.work.note_return(&topic, self.venues.feed());
-        self.work.set_apart(&topic);
+        self.work.set_apart(&topic, self.venues.feed());
         if is_free && !has_left {
             // What is missing may be about it. One that the source has defined was marked with the
             // others, and has had a value since if it is certain.

@@ -63,12 +63,7 @@ impl Batch<'_> {
         if topic.is_consolidated() || topic.parent().is_some() {
             return;
         }
-        let venue = topic.facts().venue_name.clone();
-        let symbol = topic.definition().name;
-        let name = format!("{}{VENUE_SEPARATOR}{venue}", symbol.as_str());
-        let found = self.work.market.board.named(&name);
-        let found = found.filter(|found| self.work.may_become_venue(found, topic));
-        let found = found.filter(|found| self.work.claim_slot(found.number).is_ok());
+        let found = self.namesake_of(topic);
         let before = self.work.link_namesake(topic, found.as_ref());
         if let Some(before) = before
             && found
@@ -100,6 +95,27 @@ impl Batch<'_> {
                 self.work.copy_to_namesake(topic, &found);
             }
         }
+    }
+
+    /// Tells the readers of the hub's own feed which topic only repeats this one from now on,
+    /// before anything of this one at its venue: to them the name is free then for what follows.
+    pub(super) fn announce_namesake(&mut self, topic: &Arc<Topic>) {
+        if !topic.is_consolidated()
+            && topic.parent().is_none()
+            && let Some(found) = self.namesake_of(topic)
+        {
+            self.work.begin_repeating(&found);
+        }
+    }
+
+    /// Returns the topic that is free to be the namesake of one, which the source claims.
+    fn namesake_of(&mut self, topic: &Arc<Topic>) -> Option<Arc<Topic>> {
+        let venue = topic.facts().venue_name.clone();
+        let symbol = topic.definition().name;
+        let name = format!("{}{VENUE_SEPARATOR}{venue}", symbol.as_str());
+        let found = self.work.market.board.named(&name);
+        let found = found.filter(|found| self.work.may_become_venue(found, topic));
+        found.filter(|found| self.work.claim_slot(found.number).is_ok())
     }
 
     /// Does the same for a topic that the source gives a state or session at a venue, if the topic

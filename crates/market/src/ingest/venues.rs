@@ -270,12 +270,24 @@ impl Work<'_> {
 
     /// Returns the topic of one venue of a consolidated symbol.
     fn claim_member(&mut self, name: &Arc<Topic>, wanted: &Wanted) -> Result<Arc<Topic>, NoTopic> {
+        if venues::is_consolidated(&wanted.venue)
+            && let Some(sum) = self.own_sum(name, &wanted.feed)
+        {
+            return self.claim(&sum).map(|()| sum);
+        }
         let known = name.with_members(|members| {
             let mut members = members.iter().map(|member| &member.topic);
             members
                 .find(|topic| *topic.facts().venue_name == *wanted.venue)
                 .cloned()
         });
+        // A hub's symbol of this name is a part of its consolidated value.
+        let is_part = |topic: &Topic| {
+            venues::is_consolidated(&wanted.venue) && self.apart.contains_key(&topic.number)
+        };
+        if known.as_deref().is_some_and(is_part) {
+            return Err(NoTopic::Owned);
+        }
         if let Some(topic) = known {
             self.claim(&topic)?;
             self.describe(&topic, wanted);
@@ -408,8 +420,17 @@ impl Work<'_> {
         number: u16,
     ) -> Vec<Arc<Topic>> {
         let (venue, _) = venues.name(number);
+        let is_left = |topic: &Topic, is_sum: bool| {
+            let goes_on = match number {
+                CONSOLIDATED => is_sum,
+                _ => *topic.facts().venue_name == *venue,
+            };
+            self.slot_owner(topic) == Some(self.source) && !goes_on
+        };
+        let sum = self.own_sum(name, venues.feed());
         let is_left = |topic: &Topic| {
-            self.slot_owner(topic) == Some(self.source) && *topic.facts().venue_name != *venue
+            let is_sum = sum.as_deref().is_some_and(|sum| std::ptr::eq(sum, topic));
+            is_left(topic, is_sum)
         };
         std::iter::from_fn(|| name.remove_member(is_left)).collect()
     }

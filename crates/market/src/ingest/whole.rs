@@ -20,6 +20,7 @@ struct Traded {
     turnover: i128,
     high: i64,
     low: i64,
+    trading_day: u32,
     /// Price and size of the last trade of any session.
     last: Option<(i64, u32)>,
     /// The latest source time of any trade, ns since the UNIX epoch; 0 if unknown.
@@ -34,6 +35,7 @@ impl Traded {
             turnover: value.turnover,
             high: value.high,
             low: value.low,
+            trading_day: value.trading_day,
             last: (value.last != UNDEFINED_PRICE).then_some((value.last, value.last_size)),
             until_ns,
         }
@@ -42,6 +44,9 @@ impl Traded {
     /// Returns whether there are trades that the value `before` does not have. A volume that goes
     /// back is that of a hub that has restarted, whose trades come again.
     fn has_more_than(&self, before: &Self) -> bool {
+        if self.only_rolls(before) {
+            return false;
+        }
         let is_more = self.volume > before.volume
             || self.trades > before.trades
             || self.until_ns > before.until_ns;
@@ -52,14 +57,28 @@ impl Traded {
     /// Returns whether the hubs behind this one find more trades in it than in the value `before`,
     /// which they have, too.
     fn shows_more_than(&self, before: &Self) -> bool {
-        self.volume > before.volume || self.trades > before.trades
+        !self.only_rolls(before) && (self.volume > before.volume || self.trades > before.trades)
+    }
+
+    /// Returns whether it has another trading day than the value `before`, or follows the begin of
+    /// one, and no newer trade. The sum of several venues goes back to a day, and forward again,
+    /// when one of them leaves and returns: its figures are then those of trades that were told.
+    fn only_rolls(&self, before: &Self) -> bool {
+        let rolls = self.trading_day != before.trading_day || before.trades == 0;
+        rolls && self.until_ns != 0 && (self.until_ns, self.last) == (before.until_ns, before.last)
     }
 
     /// Returns whether these are the trades of the value `before`, as far as a record tells: one
     /// without figures gives the volume alone.
     fn is_same_as(&self, before: &Self, figures: Option<&Figures>) -> bool {
         match figures {
-            Some(_) => self == before,
+            Some(_) => {
+                let trading_day = before.trading_day;
+                Self {
+                    trading_day,
+                    ..*self
+                } == *before
+            }
             None => self.volume == before.volume,
         }
     }

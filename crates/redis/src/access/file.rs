@@ -50,7 +50,9 @@ impl AccessControl {
     /// The users as lines of a file.
     pub(crate) fn lines(&self) -> Vec<Vec<u8>> {
         let users = self.all();
-        let line = |name: &[u8], rules: &Rules| [b"user ", name, b" ", &rules.describe()].concat();
+        let line = |name: &[u8], rules: &Rules| {
+            [b"user ", name, b" ", &rules.describe(self.follows_valkey)].concat()
+        };
         users
             .iter()
             .map(|(user, rules)| line(&user.name, rules))

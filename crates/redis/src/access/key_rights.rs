@@ -16,8 +16,8 @@ pub enum Verb {
     Write,
 }
 
-/// The keys with which a user may use GET, or SET. They never change: a user whose rules change
-/// gets others.
+/// The keys of database 0 with which a user may use GET, or SET. They never change: a user whose
+/// rules change gets others.
 #[derive(Clone, Debug)]
 pub struct KeyRights {
     rules: Arc<Rules>,
@@ -42,7 +42,9 @@ impl KeyRights {
     pub fn allows(&self, key: &[u8]) -> bool {
         let mut selectors = self.rules.selectors.iter();
         selectors.any(|own| {
-            own.allows_command(self.command, Some(key)) && own.allows_key(key, self.access)
+            own.databases.allows(DATABASE)
+                && own.allows_command(self.command, Some(key))
+                && own.allows_key(key, self.access)
         })
     }
 
@@ -55,7 +57,9 @@ impl KeyRights {
     /// Whether no key is that begins so, as far as the patterns tell.
     pub fn allows_none(&self, prefix: &[u8]) -> bool {
         let may = |own: &Selector| {
-            own.may_allow_command(self.command, prefix) && own.may_allow_key_of(prefix, self.access)
+            own.databases.allows(DATABASE)
+                && own.may_allow_command(self.command, prefix)
+                && own.may_allow_key_of(prefix, self.access)
         };
         !self.rules.selectors.iter().any(may)
     }
@@ -83,7 +87,8 @@ impl KeyRights {
 
     fn selectors(&self) -> impl Iterator<Item = &Selector> {
         let selectors = self.rules.selectors.iter();
-        selectors.filter(|own| own.allows_command(self.command, None))
+        selectors
+            .filter(|own| own.databases.allows(DATABASE) && own.allows_command(self.command, None))
     }
 
     fn patterns(&self) -> impl Iterator<Item = &[u8]> {
@@ -91,3 +96,6 @@ impl KeyRights {
             .flat_map(|own| own.key_patterns(self.access))
     }
 }
+
+/// Protocols without SELECT use the first database.
+const DATABASE: usize = 0;

@@ -4,6 +4,7 @@
 //! generation, which each session compares before each command with the one it has seen. The change
 //! is mailed to all lanes too, so that idle connections end if they are no longer allowed.
 
+mod databases;
 mod denial;
 mod file;
 mod key_rights;
@@ -19,7 +20,7 @@ pub(crate) use file::{check_user, replace_file};
 pub(crate) use log::{AclLogEntry, Log};
 pub(crate) use rules::Rules;
 
-pub(crate) use denial::{NO_KEY, no_command_text};
+pub(crate) use denial::{NO_KEY, denial_text, no_command_text};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ use selector::has_blanks;
 pub struct AccessControl {
     /// Its generation is raised by every change of any user.
     attention: Arc<Attention>,
+    /// Users are described as Valkey does it.
+    follows_valkey: bool,
     /// The generation for which each lane has checked its sessions.
     looked: Vec<AtomicU64>,
     /// Lanes whose clients wait for a reply until all have looked, a bit each.
@@ -46,7 +49,7 @@ pub struct AccessControl {
     default: Arc<User>,
     pub(crate) log: Mutex<Log>,
     /// Refusals by [`Reason`].
-    refusals: [AtomicU64; 5],
+    refusals: [AtomicU64; 6],
 }
 
 /// A user. A session keeps its user even if the rules change.
@@ -60,6 +63,7 @@ pub struct User {
 /// Why something was refused; what tells more comes later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
+    Database,
     Command,
     Key,
     Authentication,
@@ -94,6 +98,7 @@ pub(crate) enum ModifierError {
     NoSuchPassword,
     BadDigest,
     FirstArgumentOfSubcommand,
+    DatabaseOutOfRange,
 }
 
 impl fmt::Display for ModifierError {
@@ -120,6 +125,7 @@ impl fmt::Display for ModifierError {
             ModifierError::FirstArgumentOfSubcommand => {
                 "Allowing first-arg of a subcommand is not supported"
             }
+            ModifierError::DatabaseOutOfRange => "The provided database ID is out of range",
         })
     }
 }
@@ -164,6 +170,7 @@ impl Rules {
         &self,
         command: &'static Command,
         arguments: Arguments<'_>,
+        database: usize,
     ) -> Option<&'static str> {
         let patterns = sort_patterns(arguments);
         let wish = match patterns {
@@ -171,7 +178,7 @@ impl Rules {
             _ if patterns.get => Some(SORT_GET),
             _ => None,
         };
-        wish.filter(|_| !self.check_reading_every_key(command, arguments))
+        wish.filter(|_| !self.check_reading_every_key(command, arguments, database))
     }
 
     /// Whether these rules forbid a subscription that the `old` rules allowed.
@@ -189,11 +196,12 @@ impl Rules {
 
 impl AccessControl {
     /// Creates one user, `default`, unrestricted and without a password.
-    pub(crate) fn new(lanes: usize, attention: Arc<Attention>) -> Self {
+    pub(crate) fn new(lanes: usize, attention: Arc<Attention>, follows_valkey: bool) -> Self {
         let default = User::new(b"default", Rules::unlimited());
         let users = [(default.name.clone(), default.clone())];
         AccessControl {
             attention,
+            follows_valkey,
             waiting: AtomicU64::new(0),
             looked: (0..lanes).map(|_| AtomicU64::new(1)).collect(),
             users: RwLock::new(users.into()),

@@ -3,6 +3,7 @@
 use tidewire_keyspace::{Command, Flags, lookup};
 use tidewire_resp::Arguments;
 
+use super::databases::Databases;
 use super::selector::{KeyAccess, Selector};
 use super::sha256::sha256;
 use super::{Denial, ModifierError, Reason};
@@ -44,6 +45,12 @@ impl Rules {
             "the default user may do everything at first"
         );
         rules
+    }
+
+    /// Whether one of its selectors does not allow every database.
+    pub(crate) fn limits_databases(&self) -> bool {
+        let mut selectors = self.selectors.iter();
+        selectors.any(|own| own.databases != Databases::All)
     }
 
     /// Whether every request is allowed.
@@ -132,19 +139,20 @@ impl Rules {
         matches.fold(false, |found, difference| found | (difference == 0))
     }
 
-    /// Whether a request is allowed; if not, the reason that tells most.
+    /// Whether a request is allowed in a database; if not, the reason that tells most.
     pub(crate) fn check(
         &self,
         command: &'static Command,
         arguments: Arguments<'_>,
+        database: usize,
     ) -> Result<(), Denial> {
         let mut denial = Denial {
-            reason: Reason::Command,
+            reason: Reason::Database,
             at: 0,
         };
         let mut keys = None;
         for selector in &self.selectors {
-            match check_selector(selector, command, arguments, &mut keys) {
+            match check_selector(selector, command, (arguments, database), &mut keys) {
                 Ok(()) => return Ok(()),
                 Err(other) => denial = denial.max(other),
             }
@@ -160,11 +168,19 @@ impl Rules {
         Err(denial)
     }
 
-    /// Whether a command may read a key that its arguments only stand for.
-    pub(crate) fn may_read_with(&self, command: &'static Command, key: &[u8]) -> bool {
+    /// Whether a command may read a key of a database that its arguments only stand for.
+    pub(crate) fn may_read_with(
+        &self,
+        command: &'static Command,
+        key: &[u8],
+        database: usize,
+    ) -> bool {
         let mut selectors = self.selectors.iter();
-        selectors
-            .any(|own| own.allows_command(command, None) && own.allows_key(key, KeyAccess::READ))
+        selectors.any(|own| {
+            own.allows_command(command, None)
+                && own.allows_key(key, KeyAccess::READ)
+                && own.databases.allows(database)
+        })
     }
 
     /// Whether a request is allowed that may read every key besides.
@@ -172,11 +188,12 @@ impl Rules {
         &self,
         command: &'static Command,
         arguments: Arguments<'_>,
+        database: usize,
     ) -> bool {
         let mut keys = None;
         self.selectors.iter().any(|selector| {
             selector.reads_every_key()
-                && check_selector(selector, command, arguments, &mut keys).is_ok()
+                && check_selector(selector, command, (arguments, database), &mut keys).is_ok()
         })
     }
 
@@ -204,16 +221,17 @@ impl Rules {
         all(self) || !all(other) && others.all(|pattern| own().any(|own| own == pattern))
     }
 
-    /// The words of its switches, in Redis's order.
-    pub(crate) fn flags(&self) -> Vec<&'static str> {
+    /// The words of its switches, in Redis's order. Valkey has no switches of payloads.
+    pub(crate) fn flags(&self, of_valkey: bool) -> Vec<&'static str> {
         let mut flags = vec![if self.is_enabled { "on" } else { "off" }];
         if self.needs_no_password {
             flags.push("nopass");
         }
-        flags.push(match self.skips_sanitizing {
-            true => "skip-sanitize-payload",
-            false => "sanitize-payload",
-        });
+        match self.skips_sanitizing {
+            _ if of_valkey => {}
+            true => flags.push("skip-sanitize-payload"),
+            false => flags.push("sanitize-payload"),
+        }
         flags
     }
 
@@ -224,8 +242,8 @@ impl Rules {
     }
 
     /// The modifiers that make these rules of a new user's.
-    pub(crate) fn describe(&self) -> Vec<u8> {
-        let mut text = self.flags().join(" ").into_bytes();
+    pub(crate) fn describe(&self, for_valkey: bool) -> Vec<u8> {
+        let mut text = self.flags(for_valkey).join(" ").into_bytes();
         text.push(b' ');
         for digest in self.password_digests() {
             text.extend_from_slice(format!("#{digest} ").as_bytes());
@@ -240,13 +258,14 @@ impl Rules {
     }
 
     /// The fields of ACL GETUSER that tell of a selector, the user's own or one of the others:
-    /// commands, keys, channels.
-    pub(crate) fn selector_fields(&self) -> impl ExactSizeIterator<Item = [Vec<u8>; 3]> {
+    /// commands, keys, channels, databases.
+    pub(crate) fn selector_fields(&self) -> impl ExactSizeIterator<Item = [Vec<u8>; 4]> {
         self.selectors.iter().map(|selector| {
             [
                 selector.describe_commands().into_bytes(),
                 selector.describe_keys(),
                 selector.describe_channels(),
+                selector.databases.describe().into_bytes(),
             ]
         })
     }
@@ -258,9 +277,15 @@ type Keys = Option<Vec<(usize, &'static str)>>;
 fn check_selector(
     selector: &Selector,
     command: &'static Command,
-    arguments: Arguments<'_>,
+    (arguments, database): (Arguments<'_>, usize),
     keys: &mut Keys,
 ) -> Result<(), Denial> {
+    if let Some(at) = selector.databases.refused(command, arguments, database) {
+        return Err(Denial {
+            reason: Reason::Database,
+            at,
+        });
+    }
     if !command.has(Flags::NO_AUTH) && !selector.allows_command(command, arguments.get(1)) {
         return Err(Denial {
             reason: Reason::Command,

@@ -6,6 +6,7 @@ use tidewire_keyspace::commands::{CATEGORIES, table};
 use tidewire_keyspace::{Command, glob, lookup_full};
 
 use super::ModifierError;
+use super::databases::Databases;
 use super::numbers::CommandSet;
 
 /// Commands, and the keys and channels with which they are allowed. A user has at least one; a
@@ -25,6 +26,7 @@ pub(crate) struct Selector {
     key_patterns: Vec<KeyPattern>,
     pub(super) all_channels: bool,
     pub(super) channels: Vec<Box<[u8]>>,
+    pub(super) databases: Databases,
 }
 
 /// Keys, and what may be done to them.
@@ -68,7 +70,8 @@ impl KeyAccess {
 }
 
 impl Selector {
-    /// One that allows nothing, but for all channels where new users begin so.
+    /// One that allows no command and no key, in every database. It allows all channels where new
+    /// users begin so.
     pub(super) fn new(all_channels: bool) -> Self {
         Selector {
             all_channels,
@@ -78,7 +81,7 @@ impl Selector {
 
     /// Whether it allows everything.
     pub(super) fn is_unlimited(&self) -> bool {
-        self.all_commands && self.all_keys && self.all_channels
+        self.all_commands && self.all_keys && self.all_channels && self.databases == Databases::All
     }
 
     pub(super) fn assert_invariants(&self) {
@@ -117,6 +120,10 @@ impl Selector {
         } else if is("resetchannels") {
             self.all_channels = false;
             self.channels.clear();
+        } else if is("alldbs") {
+            self.databases = Databases::All;
+        } else if is("resetdbs") {
+            self.databases = Databases::none();
         } else if is("allcommands") || is("+@all") {
             self.start_from(true);
         } else if is("nocommands") || is("-@all") {
@@ -133,6 +140,10 @@ impl Selector {
                 [b'-', b'@', category @ ..] => self.set_category(category, false),
                 [b'+', name @ ..] => self.allow(name),
                 [b'-', name @ ..] => self.forbid(name),
+                [b'd' | b'D', b'b' | b'B', b'=', numbers @ ..] => {
+                    self.databases = Databases::parse(numbers)?;
+                    Ok(())
+                }
                 _ => Err(ModifierError::Syntax),
             };
         }
@@ -386,6 +397,10 @@ impl Selector {
         let channels = self.describe_channels();
         text.extend_from_slice(&channels);
         if !channels.is_empty() {
+            text.push(b' ');
+        }
+        if let Some(modifier) = self.databases.modifier() {
+            text.extend_from_slice(modifier.as_bytes());
             text.push(b' ');
         }
         text.extend_from_slice(self.describe_commands().as_bytes());

@@ -25,7 +25,7 @@ fn denied(rules: &Rules, request: &str) -> Option<(Reason, String)> {
         .for_each(|word| arguments.push(word.as_bytes()));
     let arguments = arguments.as_arguments();
     let command = resolve(arguments).unwrap();
-    let denial = rules.check(command, arguments).err()?;
+    let denial = rules.check(command, arguments, 0).err()?;
     let object = String::from_utf8_lossy(&arguments[denial.at]).into_owned();
     Some((denial.reason, object))
 }
@@ -44,9 +44,9 @@ fn a_new_user_may_do_nothing_and_the_default_user_everything() {
     let default = Rules::unlimited();
     assert!(default.is_unlimited() && default.admits(b"anything"));
     let text = "on nopass sanitize-payload ~* &* +@all";
-    assert_eq!(default.describe(), text.as_bytes());
+    assert_eq!(default.describe(false), text.as_bytes());
     assert_eq!(
-        nobody.describe(),
+        nobody.describe(false),
         b"off sanitize-payload resetchannels -@all"
     );
 }
@@ -91,7 +91,7 @@ fn one_selector_must_allow_all_of_a_request() {
     assert_eq!(denied(&rules, "del a"), about(Reason::Command, "del"));
     let text = "off sanitize-payload ~a* resetchannels -@all +get \
                 (~b* resetchannels -@all +set) (~a* ~b* resetchannels -@all +mget)";
-    assert_eq!(rules.describe(), text.as_bytes());
+    assert_eq!(rules.describe(false), text.as_bytes());
     assert!(join_selectors(&[b"on", b"(+get", b"~a"]) == Err(b"(+get"));
 }
 
@@ -178,7 +178,7 @@ fn any_of_the_passwords_lets_an_enabled_user_in() {
 
 #[test]
 fn a_change_is_whole_or_not_at_all_and_seen_by_everybody() {
-    let access = AccessControl::new(1, Arc::default());
+    let access = AccessControl::new(1, Arc::default(), false);
     let before = access.generation();
     let set = |name: &str, modifiers: &[&[u8]]| access.set_user(name.as_bytes(), modifiers, false);
     set("ann", &[b"on", b">secret", b"+get", b"~*"]).unwrap();
@@ -208,7 +208,7 @@ fn a_file_is_taken_whole_or_not_at_all() {
     let name = format!("tidewire-users-{}", std::process::id());
     let path = std::env::temp_dir().join(name);
     let path = path.to_str().unwrap();
-    let access = AccessControl::new(1, Arc::default());
+    let access = AccessControl::new(1, Arc::default(), false);
     access
         .set_user(b"ann", &[b"on", b"nopass", b"(+get", b"~a)"], false)
         .unwrap();
@@ -241,7 +241,7 @@ fn a_file_is_taken_whole_or_not_at_all() {
 
 #[test]
 fn refusals_that_are_alike_are_counted_together() {
-    let access = AccessControl::new(1, Arc::default());
+    let access = AccessControl::new(1, Arc::default(), false);
     let entry = |object: &str, unix_ms: i64| AclLogEntry {
         reason: Reason::Key,
         origin: Origin::Toplevel,
@@ -346,4 +346,126 @@ fn rights_that_are_taken_back_are_told_from_those_that_are_given() {
         );
     }
     assert!(!right("+set %W~md:A %W~md:B").includes(&right("+set ~*"), b"md:"));
+}
+
+/// How a request ends in a database.
+fn denied_in(rules: &Rules, database: usize, request: &str) -> Option<(Reason, String)> {
+    let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+    let request = ArgumentList::from_slices(&words);
+    let arguments = request.as_arguments();
+    let command = resolve(arguments).unwrap();
+    let denial = rules.check(command, arguments, database).err()?;
+    let object = String::from_utf8_lossy(&arguments[denial.at]).into_owned();
+    Some((denial.reason, object))
+}
+
+#[test]
+fn a_rule_about_databases_holds_where_a_database_is_chosen() {
+    let rules = rules("+@all ~* db=0,3");
+    let database = |object| about(Reason::Database, object);
+    for (number, request, denial) in [
+        (0, "get a", None),
+        (1, "get a", database("get")),
+        (1, "ping", None),
+        (1, "keys *", database("keys")),
+        (1, "eval return 0", database("eval")),
+        (1, "select 3", None),
+        (0, "select 1", database("1")),
+        // The command refuses what is no database.
+        (0, "select 16", None),
+        (0, "select x", None),
+        (0, "swapdb 0 3", None),
+        (0, "swapdb 0 1", database("1")),
+        (0, "swapdb 1 x", database("1")),
+        (0, "move a 3", None),
+        (0, "move a 2", database("2")),
+        (1, "move a 3", database("move")),
+        (0, "copy a b", None),
+        (0, "copy a b db 3 db 1 replace", database("1")),
+        (0, "copy a b db 1 db 3", database("1")),
+        (0, "copy a b db 1 nonsense", database("1")),
+        (1, "copy a b db 3", database("copy")),
+        (0, "copy db db", None),
+        (0, "flushdb", None),
+        (1, "flushdb", database("flushdb")),
+        (0, "flushall", database("flushall")),
+    ] {
+        assert_eq!(denied_in(&rules, number, request), denial, "{request}");
+    }
+    assert!(rules.limits_databases() && !rules.is_unlimited());
+    assert!(!self::rules("+@all ~* &* db=0").is_unlimited());
+    let all: Vec<String> = (0..16).map(|number| number.to_string()).collect();
+    let rules = self::rules(&format!("+@all ~* db={}", all.join(",")));
+    assert_eq!(denied_in(&rules, 0, "flushall"), None);
+    assert_eq!(
+        denied_in(&self::rules("+@all ~* resetdbs"), 0, "get a"),
+        database("get")
+    );
+}
+
+#[test]
+fn what_tells_more_than_a_database_is_told() {
+    let rules = rules("(db=0,1 +@write +select ~w*) (db=1,2 +@read +select ~r*)");
+    assert_eq!(denied_in(&rules, 0, "get r"), about(Reason::Command, "get"));
+    assert_eq!(denied_in(&rules, 1, "set r 1"), about(Reason::Key, "r"));
+    assert_eq!(denied_in(&rules, 1, "get r"), None);
+    assert_eq!(
+        denied_in(&rules, 2, "set w 1"),
+        about(Reason::Command, "set")
+    );
+    // The selector of the user itself allows no command.
+    assert_eq!(
+        denied_in(&rules, 0, "select 3"),
+        about(Reason::Command, "select")
+    );
+}
+
+#[test]
+fn databases_are_described_as_they_are_read() {
+    for (modifiers, text) in [
+        ("db=3,1,1", "resetchannels db=1,3 -@all"),
+        ("db=1 db=2", "resetchannels db=2 -@all"),
+        ("DB=+2147483647,-0", "resetchannels db=0,2147483647 -@all"),
+        ("db=1 resetdbs", "resetchannels resetdbs -@all"),
+        ("db=1 alldbs", "resetchannels -@all"),
+        ("db=1 reset", "resetchannels -@all"),
+        (
+            "(db=1 +get)",
+            "resetchannels -@all (resetchannels db=1 -@all +get)",
+        ),
+    ] {
+        let described = rules(modifiers).describe(true);
+        assert_eq!(String::from_utf8(described).unwrap(), format!("off {text}"));
+        assert_eq!(rules(text).describe(true), rules(modifiers).describe(true));
+    }
+    for text in [
+        "db=", "db=,1", "db=1,", "db=1,,2", "db=a", "db=1x", "db=-", "db= 1",
+    ] {
+        assert_eq!(error(text), ModifierError::Syntax, "{text}");
+    }
+    for text in ["db=-1", "db=2147483648", "db=99999999999999999999"] {
+        assert_eq!(error(text), ModifierError::DatabaseOutOfRange, "{text}");
+    }
+    // A database that does not exist allows nothing.
+    let rules = rules("+@all ~* db=16");
+    assert_eq!(
+        denied_in(&rules, 0, "get a"),
+        about(Reason::Database, "get")
+    );
+}
+
+#[test]
+fn protocols_without_databases_use_the_first_one() {
+    let right = |modifiers: &str, verb| {
+        let rules = Arc::new(rules(&format!("+@all ~* {modifiers}")));
+        KeyRights::new(rules, verb).unwrap()
+    };
+    for verb in [Verb::Read, Verb::Write] {
+        assert!(right("db=0", verb).allows(b"a") && right("db=0", verb).allows_all(b"md:"));
+        for modifiers in ["db=1", "resetdbs"] {
+            let none = right(modifiers, verb);
+            assert!(!none.allows(b"a") && !none.allows_all(b"md:") && none.allows_none(b"md:"));
+            assert!(!none.is_as(&right("alldbs", verb)) && none.pattern_count() == 0);
+        }
+    }
 }

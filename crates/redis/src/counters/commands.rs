@@ -29,7 +29,7 @@ pub(super) const COMMANDS: &[Row] = &[
     Row::series(|look, name, page| by_command(look, name, page, |counts| counts.rejected))
         .counter(520, "commands_rejected_total")
         .help("Those that were refused."),
-    Row::size("", |look| look.slowlog.len())
+    Row::size("", |look| look.command_logs.slow.len())
         .gauge(550, "slowlog_length")
         .help("Commands that SLOWLOG holds."),
 ];

@@ -26,8 +26,12 @@ fn databases(look: &ServerLook<'_>, out: &mut String) {
             let expires = look.keyspace.expiring_keys(database);
             let lifetime_ms = look.keyspace.mean_lifetime_ms(database, unix_ms());
             let hashes = look.keyspace.timed_hashes(database);
+            let of_hashes = match look.keyspace.follows_valkey() {
+                true => "keys_with_volatile_items",
+                false => "subexpiry",
+            };
             let text =
-                format!("keys={keys},expires={expires},avg_ttl={lifetime_ms},subexpiry={hashes}");
+                format!("keys={keys},expires={expires},avg_ttl={lifetime_ms},{of_hashes}={hashes}");
             line(out, &format!("db{database}"), text);
         }
     }

@@ -5,17 +5,18 @@ use rustix::time::{ClockId, clock_gettime};
 use tidewire_lane::unix_ms;
 
 use super::{Row, ServerLook};
-use crate::REDIS_VERSION;
 use crate::memory::virtual_bytes;
 use crate::parameters::{BIND, HZ, PORT};
-use crate::registry::Unit;
+use crate::registry::{Unit, line};
+use crate::{REDIS_VERSION, REDIS_VERSION_OF_VALKEY, VALKEY_VERSION};
 
 pub(super) const SERVER: &[Row] = &[
-    Row::fixed("redis_version", REDIS_VERSION),
+    Row::text("redis_version", |look| redis_version(look).to_owned()),
     Row::fixed("redis_git_sha1", "00000000"),
     Row::fixed("redis_git_dirty", "0"),
     Row::fixed("redis_mode", "standalone"),
-    Row::fixed("server_name", "tidewire"),
+    Row::text("server_name", |look| server_name(look).to_owned()),
+    Row::lines(valkey_version),
     Row::fixed("tidewire_version", env!("CARGO_PKG_VERSION")).watched("version"),
     Row::text("os", |_| format!("Linux {}", std::env::consts::ARCH)),
     Row::count("arch_bits", |_| usize::BITS.into()),
@@ -97,6 +98,27 @@ fn uptime_ns(look: &ServerLook<'_>) -> u64 {
 }
 
 /// Forty digits of this server's own.
+fn redis_version(look: &ServerLook<'_>) -> &'static str {
+    match look.parameters.follows_valkey() {
+        true => REDIS_VERSION_OF_VALKEY,
+        false => REDIS_VERSION,
+    }
+}
+
+fn server_name(look: &ServerLook<'_>) -> &'static str {
+    match look.parameters.follows_valkey() {
+        true => "valkey",
+        false => "tidewire",
+    }
+}
+
+fn valkey_version(look: &ServerLook<'_>, out: &mut String) {
+    if look.parameters.follows_valkey() {
+        line(out, "valkey_version", VALKEY_VERSION);
+        line(out, "valkey_release_stage", "ga");
+    }
+}
+
 fn run_id(look: &ServerLook<'_>) -> String {
     format!("{:024x}{:016x}", std::process::id(), look.started_unix_ns)
 }

@@ -1,8 +1,15 @@
 //! What has happened since the start, or since CONFIG RESETSTAT.
 
-use super::Row;
+use super::{Row, ServerLook};
 use crate::access::Reason;
-use crate::registry::Unit;
+use crate::registry::{Unit, line};
+
+/// Valkey's name of `expired_subkeys`.
+fn expired_fields(look: &ServerLook<'_>, out: &mut String) {
+    if look.keyspace.follows_valkey() {
+        line(out, "expired_fields", look.keyspace.expired_fields());
+    }
+}
 
 pub(super) const STATS: &[Row] = &[
     Row::lanes("total_connections_received", |lane| &lane.accepted),
@@ -29,6 +36,7 @@ pub(super) const STATS: &[Row] = &[
         &look.replication.partial_syncs_refused
     }),
     Row::count("expired_subkeys", |look| look.keyspace.expired_fields()),
+    Row::lines(expired_fields),
     Row::count("expired_keys", |look| look.totals().expired_keys)
         .counter(730, "expired_keys_total")
         .help("Keys whose time came."),
@@ -109,6 +117,9 @@ pub(super) const STATS: &[Row] = &[
     }),
     Row::count("acl_access_denied_channel", |look| {
         look.access.refusals(Reason::Channel)
+    }),
+    Row::count("acl_access_denied_db", |look| {
+        look.access.refusals(Reason::Database)
     }),
     Row::count("acl_access_denied_tls_cert", |look| {
         look.certificates.unknown()

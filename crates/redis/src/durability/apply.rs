@@ -7,7 +7,7 @@ use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer, number::parse_int
 use tidewire_script::{Engine, Purpose, RestorePolicy};
 
 use crate::replication::state::{StreamPosition, is_history_id, parse_offset};
-use crate::script_turn::has_deprecated;
+use crate::script_turn::new_engine;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
 
@@ -120,7 +120,7 @@ impl<'h> LogApplier<'h> {
 
     fn engine(&mut self) -> Result<&mut Engine, String> {
         if self.engine.is_none() {
-            let engine = Engine::new(Purpose::Functions, has_deprecated(self.server));
+            let engine = new_engine(self.server, Purpose::Functions);
             self.engine = Some(engine.map_err(|failure| failure.text)?);
         }
         self.engine.as_mut().ok_or_else(String::new)

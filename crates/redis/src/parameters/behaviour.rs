@@ -165,7 +165,8 @@ fn behaviour() -> String {
     }
     let mut alike: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for one in TABLE {
-        for name in std::iter::once(one.name).chain(one.alias) {
+        let names = std::iter::once(one.name).chain(one.alias);
+        for name in names.chain(one.of_valkey) {
             let directive = Parameters::directive_name(name);
             assert_eq!(directive.as_deref(), Some(one.name));
         }

@@ -19,8 +19,8 @@ fn acting() -> String {
         let Does::This(text) = one.does else {
             continue;
         };
-        let alias = one.alias.map(|alias| format!(", `{alias}`"));
-        let alias = alias.unwrap_or_default();
+        let names = one.alias.into_iter().chain(one.of_valkey);
+        let alias: String = names.map(|name| format!(", `{name}`")).collect();
         let default = match one.default {
             "" => String::new(),
             default => format!("`{default}`"),

@@ -9,6 +9,8 @@ pub(super) struct Parameter {
     pub(super) name: &'static str,
     /// An older name, which CONFIG GET lists as well.
     pub(super) alias: Option<&'static str>,
+    /// Valkey's name. CONFIG GET lists it if this server follows Valkey.
+    pub(super) of_valkey: Option<&'static str>,
     pub(super) kind: Kind,
     pub(super) default: &'static str,
     pub(super) access: Mutability,
@@ -83,7 +85,7 @@ pub(super) fn number_of(name: &[u8]) -> Option<usize> {
     let is = |own: &str| own.as_bytes().eq_ignore_ascii_case(name);
     TABLE
         .iter()
-        .position(|one| is(one.name) || one.alias.is_some_and(is))
+        .position(|one| is(one.name) || one.alias.is_some_and(is) || one.of_valkey.is_some_and(is))
 }
 
 /// Whether CONFIG SET of the parameter of this name has this effect.
@@ -100,6 +102,7 @@ const fn parameter(name: &'static str, kind: Kind, default: &'static str) -> Par
     Parameter {
         name,
         alias: None,
+        of_valkey: None,
         kind,
         default,
         access: Mutability::Free,
@@ -157,6 +160,11 @@ pub(super) const fn special(name: &'static str, kind: Kind, default: &'static st
 impl Parameter {
     pub(super) const fn alias(mut self, alias: &'static str) -> Self {
         self.alias = Some(alias);
+        self
+    }
+
+    pub(super) const fn of_valkey(mut self, name: &'static str) -> Self {
+        self.of_valkey = Some(name);
         self
     }
 

@@ -1,5 +1,6 @@
-//! All parameters of Redis's open-source core, and this server's own: `live-prefixes`,
-//! `maxmemory-counts-resident`, `rdb-version` and `tls-verify-hostname`. Each stands here once.
+//! All parameters of Redis's open-source core, and this server's own: `compatibility`,
+//! `live-prefixes`, `maxmemory-counts-resident`, `rdb-version` and `tls-verify-hostname`. Each
+//! stands here once.
 //!
 //! A row is an id, or `_` for what no code reads, then kind, name, range and default, what marks
 //! it, and what it does: a sentence, or why it does nothing here. From a row come CONFIG, what a
@@ -153,6 +154,20 @@ parameters! {
     _ = switch("cluster-require-full-coverage", "yes"), CLUSTER;
     _ = number("cluster-slot-migration-log-max-len", 0, LONG_MAX, "1000").hidden(), VALKEY;
     _ = switch("cluster-slot-stats-enabled", "no").hidden(), VALKEY;
+    COMMANDLOG_LARGE_REPLY_MAX_LEN = number("commandlog-large-reply-max-len", 0, LONG_MAX, "128")
+        .hidden(),
+        "Large replies that COMMANDLOG keeps, with `compatibility valkey`.";
+    COMMANDLOG_LARGE_REQUEST_MAX_LEN = number("commandlog-large-request-max-len", 0, LONG_MAX,
+        "128").hidden(),
+        "Large requests that COMMANDLOG keeps, with `compatibility valkey`.";
+    COMMANDLOG_REPLY_LARGER_THAN = signed("commandlog-reply-larger-than", -1, LONG_MAX,
+        "1048576").hidden(),
+        "Bytes from which COMMANDLOG keeps the command of a reply; -1 is never.";
+    COMMANDLOG_REQUEST_LARGER_THAN = signed("commandlog-request-larger-than", -1, LONG_MAX,
+        "1048576").hidden(),
+        "Bytes from which COMMANDLOG keeps a request; -1 is never.";
+    COMPATIBILITY = choice("compatibility", &["redis", "valkey"], "redis").fixed().hidden(),
+        "Whose rules hold where Redis and Valkey differ; [what changes](valkey.md).";
     _ = switch("crash-log-enabled", "yes"), CRASHES;
     _ = switch("crash-memcheck-enabled", "yes"), CRASHES;
     DAEMONIZE = switch("daemonize", "no").fixed(),
@@ -226,11 +241,12 @@ parameters! {
         "File for log lines instead of the standard error; reopened by SIGHUP.";
     LOGLEVEL = choice("loglevel", &["debug", "verbose", "notice", "warning", "nothing"], "notice"),
         "Which events are logged.";
-    LUA_ENABLE_DEPRECATED_API = switch("lua-enable-deprecated-api", "no").fixed().hidden(),
+    LUA_ENABLE_DEPRECATED_API = switch("lua-enable-deprecated-api", "no").fixed().hidden()
+        .of_valkey("lua-enable-insecure-api"),
         "Whether scripts may use functions that Lua has deprecated.";
-    MASTERAUTH = text("masterauth", "").secret(),
+    MASTERAUTH = text("masterauth", "").secret().of_valkey("primaryauth"),
         "Password with which a replica logs in to its master.";
-    MASTERUSER = text("masteruser", "").secret(),
+    MASTERUSER = text("masteruser", "").secret().of_valkey("primaryuser"),
         "User with which a replica logs in to its master.";
     _ = number("max-new-connections-per-cycle", 1, 1000, "10"), ACCEPTS;
     _ = number("max-new-tls-connections-per-cycle", 1, 1000, "1"), ACCEPTS;
@@ -364,9 +380,11 @@ parameters! {
     SHUTDOWN_TIMEOUT = number("shutdown-timeout", 0, INT_MAX, "10"),
         "Seconds that SHUTDOWN waits for replicas.";
     _ = signed("slot-migration-max-failover-repl-bytes", -1, LONG_MAX, "0").hidden(), VALKEY;
-    SLOWLOG_LOG_SLOWER_THAN = signed("slowlog-log-slower-than", -1, LONG_MAX, "10000"),
+    SLOWLOG_LOG_SLOWER_THAN = signed("slowlog-log-slower-than", -1, LONG_MAX, "10000")
+        .of_valkey("commandlog-execution-slower-than"),
         "Microseconds from which SLOWLOG keeps a command; -1 is never.";
-    SLOWLOG_MAX_LEN = number("slowlog-max-len", 0, LONG_MAX, "128"),
+    SLOWLOG_MAX_LEN = number("slowlog-max-len", 0, LONG_MAX, "128")
+        .of_valkey("commandlog-slow-execution-max-len"),
         "Commands that SLOWLOG keeps.";
     _ = number("socket-mark-id", 0, UINT_MAX, "0").fixed().only_starts("sockets cannot be marked"),
         "Refused: sockets cannot be marked.";
@@ -541,6 +559,7 @@ mod tests {
             assert_eq!(kept, one.default.as_bytes(), "{}", one.name);
             names.push(one.name);
             names.extend(one.alias);
+            names.extend(one.of_valkey);
         }
         assert!(TABLE.is_sorted_by_key(|one| one.name));
         names.sort_unstable();

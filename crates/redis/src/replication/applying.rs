@@ -17,7 +17,7 @@ use super::log_of;
 use super::state::Master;
 use crate::live::LiveObserver;
 use crate::parameters::LATENCY_TRACKING;
-use crate::script_turn::has_deprecated;
+use crate::script_turn::new_engine;
 use crate::server::Server;
 use tidewire_fanout::Origin;
 use tidewire_lane::unix_ms;
@@ -315,7 +315,7 @@ impl<'a> StreamApplier<'a> {
 
     fn functions(&mut self) -> Result<&mut Engine, String> {
         // One that was made before all libraries went may have what is not there any more.
-        let engine = Engine::new(Purpose::Functions, has_deprecated(self.server));
+        let engine = new_engine(self.server, Purpose::Functions);
         Ok(self.engine.insert(engine.map_err(|failure| failure.text)?))
     }
 }

@@ -66,8 +66,9 @@ impl State {
     pub(super) fn acl_get_user(&mut self, call: &mut Call<'_>) {
         let user = call.server.access.find(&call.arguments[2]);
         let rules = user.and_then(|user| user.rules());
+        let is_valkey = call.server.follows_valkey();
         self.reply(call.context, |reply| match rules {
-            Some(rules) => write_user(reply, &rules),
+            Some(rules) => write_user(reply, &rules, is_valkey),
             None => reply.null(),
         });
     }
@@ -123,7 +124,7 @@ impl State {
         let server = call.server;
         let path = server.parameters.read(ACLFILE);
         if path.is_empty() {
-            return self.refuse(call, NO_FILE);
+            return self.refuse_without_file(call);
         }
         match server.access.load(&path, server.begins_with_all_channels()) {
             Ok(()) => {
@@ -137,7 +138,7 @@ impl State {
     pub(super) fn acl_save(&mut self, call: &mut Call<'_>) {
         let path = call.server.parameters.read(ACLFILE);
         if path.is_empty() {
-            return self.refuse(call, NO_FILE);
+            return self.refuse_without_file(call);
         }
         match call.server.access.save(&path) {
             Ok(()) => self.reply(call.context, |reply| reply.ok()),
@@ -215,21 +216,27 @@ impl State {
         if let Err(error) = tidewire_keyspace::check_arity(command, request) {
             return self.refuse(call, &error.to_string());
         }
-        let told = match rules.check(command, request) {
+        let told = match rules.check(command, request, self.next_database()) {
             Ok(()) => return self.reply(call.context, |reply| reply.ok()),
             Err(denial) => {
                 let (name, object) = (user.name(), text(&request[denial.at]));
-                let what = match denial.reason {
-                    Reason::Channel => "channel",
-                    _ => "key",
-                };
+                let access = format!("User {name} has no permissions to access");
                 match denial.reason {
                     Reason::Command => no_command_text(&user, command),
-                    _ => format!("User {name} has no permissions to access the '{object}' {what}"),
+                    Reason::Database => format!("{access} database {object}"),
+                    Reason::Channel => format!("{access} the '{object}' channel"),
+                    _ => format!("{access} the '{object}' key"),
                 }
             }
         };
         self.reply(call.context, |reply| reply.bulk(told.as_bytes()));
+    }
+
+    fn refuse_without_file(&self, call: &mut Call<'_>) {
+        match call.server.follows_valkey() {
+            true => self.refuse(call, &NO_FILE.replace("Redis", "Valkey")),
+            false => self.refuse(call, NO_FILE),
+        }
     }
 
     /// Tells every lane that users have changed. The reply waits until all lanes have checked
@@ -254,9 +261,14 @@ fn command_of(request: Arguments<'_>) -> Option<&'static Command> {
     }
 }
 
-fn write_user(reply: &mut Writer<'_>, rules: &Rules) {
-    reply.map(6);
-    let flags = rules.flags();
+/// Redis's reply has no databases. They are shown if there is a rule about them.
+fn write_user(reply: &mut Writer<'_>, rules: &Rules, is_valkey: bool) {
+    let shown = match is_valkey || rules.limits_databases() {
+        true => 4,
+        false => 3,
+    };
+    reply.map(3 + shown);
+    let flags = rules.flags(is_valkey);
     reply.bulk(b"flags");
     reply.set(flags.len());
     flags.iter().for_each(|flag| reply.bulk(flag.as_bytes()));
@@ -269,18 +281,19 @@ fn write_user(reply: &mut Writer<'_>, rules: &Rules) {
     let mut selectors = rules.selector_fields();
     debug_assert!(selectors.len() > 0, "a user has a selector of its own");
     if let Some(own) = selectors.next() {
-        write_selector(reply, &own);
+        write_selector(reply, &own[..shown]);
     }
     reply.bulk(b"selectors");
     reply.array(selectors.len());
     for selector in selectors {
-        reply.map(3);
-        write_selector(reply, &selector);
+        reply.map(shown);
+        write_selector(reply, &selector[..shown]);
     }
 }
 
-fn write_selector(reply: &mut Writer<'_>, fields: &[Vec<u8>; 3]) {
-    for (name, value) in ["commands", "keys", "channels"].iter().zip(fields) {
+fn write_selector(reply: &mut Writer<'_>, fields: &[Vec<u8>]) {
+    let names = ["commands", "keys", "channels", "databases"];
+    for (name, value) in names.iter().zip(fields) {
         reply.bulk(name.as_bytes());
         reply.bulk(value);
     }
@@ -288,6 +301,7 @@ fn write_selector(reply: &mut Writer<'_>, fields: &[Vec<u8>; 3]) {
 
 fn reason_word(reason: Reason) -> &'static str {
     match reason {
+        Reason::Database => "database",
         Reason::Command => "command",
         Reason::Key => "key",
         Reason::Channel => "channel",

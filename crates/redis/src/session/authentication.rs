@@ -8,8 +8,7 @@ use tidewire_lane::{CloseReason, Context};
 use tidewire_resp::Arguments;
 
 use super::{Call, RespSession, State};
-use crate::access::NO_KEY;
-use crate::access::no_command_text;
+use crate::access::denial_text;
 use crate::access::{AccessControl, AclLogEntry, Denial, Origin, Reason, Rules, User};
 use crate::admission::DEFAULT;
 use crate::parameters::ACLLOG_MAX_LEN;
@@ -186,10 +185,15 @@ impl State {
             return false;
         }
         let text = if self.permit.is_stranger && !command.has(Flags::NO_AUTH) {
-            "NOAUTH Authentication required.".to_owned()
+            NO_AUTH.to_owned()
         } else {
             let origin = self.origin();
-            match self.denial(call, command, call.arguments, origin) {
+            match self.denial(
+                call,
+                command,
+                (call.arguments, self.next_database()),
+                origin,
+            ) {
                 Some(denial) => format!("NOPERM {}", self.denial_text(denial, command)),
                 None if self.transaction.is_some() => return true,
                 None => return self.may_sort(call, command),
@@ -205,12 +209,14 @@ impl State {
         if self.permit.was_free() {
             return true;
         }
-        let Some(denial) = self.denial(call, command, call.arguments, Origin::Multi) else {
+        let request = (call.arguments, self.database);
+        let Some(denial) = self.denial(call, command, request, Origin::Multi) else {
             return self.may_sort(call, command);
         };
         let reason = match denial.reason {
             Reason::Command => "no permission to execute the command or subcommand",
             Reason::Key => "no permission to touch the specified keys",
+            Reason::Database => "no permission to access the database",
             _ => "no permission to access one of the channels used as arguments to the command",
         };
         let text = format!(
@@ -239,7 +245,7 @@ impl State {
     }
 
     fn may_sort(&mut self, call: &mut Call<'_>, command: &'static Command) -> bool {
-        let refusal = self.sort_refusal(command, call.arguments);
+        let refusal = self.sort_refusal(command, call.arguments, self.database);
         if let Some(text) = refusal {
             self.refuse(call, text);
         }
@@ -250,39 +256,44 @@ impl State {
         &self,
         command: &'static Command,
         arguments: Arguments<'_>,
+        database: usize,
     ) -> Option<&'static str> {
         let rules = self.permit.rules.as_ref()?;
         match command.name {
-            "sort" | "sort_ro" => rules.sort_refusal(command, arguments),
+            "sort" | "sort_ro" => rules.sort_refusal(command, arguments, database),
             _ => None,
         }
     }
 
-    /// Why a script of the client may not run a command: the text of the error.
+    /// Why a script of the client may not run a command in the script's database: the text of the
+    /// error.
     pub(super) fn script_refusal(
         &mut self,
         call: &Call<'_>,
         command: &'static Command,
         arguments: Arguments<'_>,
+        database: usize,
     ) -> Option<String> {
         // By the rules that the script began with, as in a transaction.
         if self.permit.was_free() {
             return None;
         }
-        match self.denial(call, command, arguments, Origin::Script) {
+        match self.denial(call, command, (arguments, database), Origin::Script) {
             Some(denial) => {
                 let text = self.denial_text(denial, command);
                 Some(format!("ERR ACL failure in script: {text}"))
             }
-            None => self.sort_refusal(command, arguments).map(str::to_owned),
+            None => self
+                .sort_refusal(command, arguments, database)
+                .map(str::to_owned),
         }
     }
 
-    /// Whether the client may read a key that the arguments of a command only stand for; a refusal
-    /// is kept for ACL LOG.
+    /// Whether the client may read a key of database 0 that the arguments of a command only stand
+    /// for; a refusal is kept for ACL LOG.
     pub(super) fn may_read_with(&self, call: &Call<'_>, command: &[u8], key: Vec<u8>) -> bool {
         let rules = self.permit.rules.as_ref().zip(lookup(command));
-        let may = rules.is_none_or(|(rules, command)| rules.may_read_with(command, &key));
+        let may = rules.is_none_or(|(rules, command)| rules.may_read_with(command, &key, 0));
         if !may {
             self.note_refusal(
                 call,
@@ -296,9 +307,14 @@ impl State {
     }
 
     /// Whether the client may run a command, for scripts that ask.
-    pub(super) fn allows(&self, command: &'static Command, arguments: Arguments<'_>) -> bool {
+    pub(super) fn allows(
+        &self,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+        database: usize,
+    ) -> bool {
         let rules = self.permit.rules.as_ref();
-        rules.is_some_and(|rules| rules.check(command, arguments).is_ok())
+        rules.is_some_and(|rules| rules.check(command, arguments, database).is_ok())
     }
 
     /// Takes the newest rules. False if the connection ends: its user is deleted, or may not
@@ -335,11 +351,11 @@ impl State {
         &self,
         call: &Call<'_>,
         command: &'static Command,
-        arguments: Arguments<'_>,
+        (arguments, database): (Arguments<'_>, usize),
         origin: Origin,
     ) -> Option<Denial> {
         let denial = match &self.permit.rules {
-            Some(rules) => rules.check(command, arguments).err()?,
+            Some(rules) => rules.check(command, arguments, database).err()?,
             None => Denial {
                 reason: Reason::Command,
                 at: 0,
@@ -350,7 +366,7 @@ impl State {
             "a user who may do everything is denied nothing"
         );
         let object = match denial.reason {
-            Reason::Command => command.full_name.into(),
+            _ if denial.at == 0 => command.full_name.into(),
             _ => arguments[denial.at].to_vec(),
         };
         self.note_refusal(call, denial.reason, origin, object, &self.permit.user.name);
@@ -358,11 +374,7 @@ impl State {
     }
 
     fn denial_text(&self, denial: Denial, command: &Command) -> String {
-        match denial.reason {
-            Reason::Command => no_command_text(&self.permit.user, command),
-            Reason::Key => NO_KEY.to_owned(),
-            _ => NO_CHANNEL.to_owned(),
-        }
+        denial_text(denial.reason, &self.permit.user, command)
     }
 
     fn note_refusal(
@@ -430,8 +442,7 @@ const STRANGER_ARGUMENT_BYTES_MAX: i64 = 16_384;
 const STRANGER_OUTPUT_BYTES_MAX: usize = 64 << 10;
 const HEADER_BYTES_MAX: usize = 32;
 
-const NO_CHANNEL: &str = "No permissions to access a channel";
-
+pub(super) const NO_AUTH: &str = "NOAUTH Authentication required.";
 pub(super) const WRONG_PASSWORD: &str =
     "WRONGPASS invalid username-password pair or user is disabled.";
 pub(super) const HELLO_WITHOUT: &str = "NOAUTH HELLO must be called with the client already \

@@ -7,9 +7,9 @@ use tidewire_resp::{Protocol, Writer};
 
 use super::client::set_name;
 use super::{Call, ReplyMode, RespSession, State};
-use crate::REDIS_VERSION;
 use crate::attention::Obstacles;
 use crate::tracked_clients::ON;
+use crate::{REDIS_VERSION, VALKEY_VERSION};
 
 impl RespSession {
     /// The client speaks RESP3 from the beginning.
@@ -95,7 +95,13 @@ impl State {
             Some(_) => "replica",
             None => "master",
         };
-        self.reply(call.context, |reply| write_hello(reply, protocol, id, role));
+        let product = match call.server.follows_valkey() {
+            true => ("valkey", VALKEY_VERSION),
+            false => ("redis", REDIS_VERSION),
+        };
+        self.reply(call.context, |reply| {
+            write_hello(reply, product, protocol, id, role);
+        });
     }
 
     pub(super) fn select(&mut self, call: &mut Call<'_>) {
@@ -164,12 +170,18 @@ impl State {
     }
 }
 
-fn write_hello(reply: &mut Writer<'_>, protocol: Protocol, id: i64, role: &str) {
+fn write_hello(
+    reply: &mut Writer<'_>,
+    (name, version): (&str, &str),
+    protocol: Protocol,
+    id: i64,
+    role: &str,
+) {
     reply.map(7);
     reply.bulk(b"server");
-    reply.bulk(b"redis");
+    reply.bulk(name.as_bytes());
     reply.bulk(b"version");
-    reply.bulk(REDIS_VERSION.as_bytes());
+    reply.bulk(version.as_bytes());
     reply.bulk(b"proto");
     reply.integer(if protocol == Protocol::Resp3 { 3 } else { 2 });
     reply.bulk(b"id");

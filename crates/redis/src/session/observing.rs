@@ -11,11 +11,12 @@ use super::{Call, State};
 use crate::attention::Obstacles;
 use crate::monitor::Giver;
 use crate::parameters::{
-    LATENCY_MONITOR_THRESHOLD, LATENCY_TRACKING, SLOWLOG_LOG_SLOWER_THAN, SLOWLOG_MAX_LEN,
-    is_secret,
+    COMMANDLOG_LARGE_REPLY_MAX_LEN, COMMANDLOG_LARGE_REQUEST_MAX_LEN, COMMANDLOG_REPLY_LARGER_THAN,
+    COMMANDLOG_REQUEST_LARGER_THAN, LATENCY_MONITOR_THRESHOLD, LATENCY_TRACKING,
+    SLOWLOG_LOG_SLOWER_THAN, SLOWLOG_MAX_LEN, is_secret,
 };
 use crate::server::Server;
-use crate::slowlog::trimmed;
+use crate::slowlog::{Slowlog, trimmed};
 use crate::statistics::Slot;
 
 /// A command under way whose time is taken.
@@ -72,6 +73,42 @@ impl State {
         if ns >= server.parameters.slow_from_ns.load(Ordering::Relaxed) {
             let name = || self.client.labels.lock().name.clone();
             note_slow(server, command, arguments, ns, &self.client.address, name);
+        }
+    }
+
+    /// Notes a command with a large request or reply, for COMMANDLOG.
+    #[cold]
+    pub(super) fn note_size(
+        &self,
+        server: &Server,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+        reply_bytes: u64,
+    ) {
+        if command.has(Flags::SKIP_SLOWLOG) {
+            return;
+        }
+        let (parameters, logs) = (&server.parameters, &server.command_logs);
+        let sizes = [
+            (
+                request_bytes(arguments),
+                parameters.read(COMMANDLOG_REQUEST_LARGER_THAN),
+                parameters.read(COMMANDLOG_LARGE_REQUEST_MAX_LEN),
+                &logs.large_requests,
+            ),
+            (
+                reply_bytes,
+                parameters.read(COMMANDLOG_REPLY_LARGER_THAN),
+                parameters.read(COMMANDLOG_LARGE_REPLY_MAX_LEN),
+                &logs.large_replies,
+            ),
+        ];
+        for (bytes, larger_than, length_max, log) in sizes {
+            if u64::try_from(larger_than).is_ok_and(|larger_than| bytes >= larger_than) {
+                let name = self.client.labels.lock().name.clone();
+                let client = (&self.client.address[..], name);
+                keep_command(log, length_max, bytes, (command, arguments), client);
+            }
         }
     }
 
@@ -167,17 +204,34 @@ pub(crate) fn note_slow(
     let slow_us = parameters.read(SLOWLOG_LOG_SLOWER_THAN);
     let is_slow = slow_us >= 0 && us >= slow_us as u64;
     if is_slow && !command.has(Flags::SKIP_SLOWLOG) {
+        let log = &server.command_logs.slow;
         let length_max = parameters.read(SLOWLOG_MAX_LEN);
-        let hidden = hidden(command, arguments);
-        let kept = trimmed(arguments, |at| hidden.contains(&at));
-        let address = match address {
-            "local" => "unix:",
-            address => address,
-        };
-        server
-            .slowlog
-            .push(length_max as usize, us, kept, address.to_owned(), name());
+        keep_command(log, length_max, us, (command, arguments), (address, name()));
     }
+}
+
+fn keep_command(
+    log: &Slowlog,
+    length_max: u64,
+    measure: u64,
+    (command, arguments): (&'static Command, Arguments<'_>),
+    (address, name): (&str, String),
+) {
+    let hidden = hidden(command, arguments);
+    let kept = trimmed(arguments, |at| hidden.contains(&at));
+    let address = match address {
+        "local" => "unix:",
+        address => address,
+    };
+    log.push(length_max as usize, measure, kept, address.to_owned(), name);
+}
+
+/// Bytes of a request as RESP has it.
+fn request_bytes(arguments: Arguments<'_>) -> u64 {
+    let header = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 4;
+    let words = arguments.iter();
+    let bytes: usize = words.map(|word| header(word.len()) + word.len() + 2).sum();
+    (header(arguments.len()) + bytes) as u64
 }
 
 /// Positions of passwords and the like.

@@ -158,8 +158,25 @@ impl State {
         if obstacles.has(Obstacles::TRANSACTION) && !command.has(Flags::AT_ONCE) {
             return self.queue(call, command);
         }
-        self.run(call, command);
+        match obstacles.has(Obstacles::SIZED) {
+            true => self.run_sized(call, command),
+            false => self.run(call, command),
+        }
         self.show(call, command);
+    }
+
+    /// Executes a command, and looks at how large its request and its reply are.
+    fn run_sized(&mut self, call: &mut Call<'_>, command: &'static Command) {
+        let before = self.unsent_bytes(call);
+        self.run(call, command);
+        let reply_bytes = self.unsent_bytes(call).saturating_sub(before);
+        self.note_size(call.server, command, call.arguments, reply_bytes);
+    }
+
+    /// Bytes of replies that are not sent yet.
+    pub(super) fn unsent_bytes(&self, call: &mut Call<'_>) -> u64 {
+        let out = call.context.out(self.id);
+        out.map_or(0, |out| out.buffer().len()) as u64
     }
 
     /// Refuses keys to a client that runs MONITOR, as to a replica.

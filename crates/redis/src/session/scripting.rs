@@ -24,7 +24,7 @@ use crate::attention::Obstacles;
 use crate::gate::Refusal;
 use crate::live::LiveObserver;
 use crate::parameters::REPLICA_READ_ONLY;
-use crate::script_turn::{Turn, has_deprecated};
+use crate::script_turn::{Turn, new_engine};
 use crate::scripting::Form;
 use crate::server::Server;
 use host::ScriptHost;
@@ -554,7 +554,7 @@ fn open<'e>(
     purpose: Purpose,
 ) -> Result<&'e mut Engine, String> {
     if engine.is_none() {
-        let opened = Engine::new(purpose, has_deprecated(server));
+        let opened = new_engine(server, purpose);
         *engine = Some(opened.map_err(|failure| failure.text)?);
     }
     engine.as_mut().ok_or_else(String::new)

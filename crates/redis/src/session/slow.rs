@@ -5,6 +5,7 @@ use tidewire_resp::number::parse_integer;
 use super::{Call, State};
 use crate::parameters::LATENCY_MONITOR_THRESHOLD;
 use crate::slow_events::Series;
+use crate::slowlog::{SlowCommand, Slowlog};
 use tidewire_lane::unix_ns;
 
 impl State {
@@ -14,8 +15,7 @@ impl State {
             Some(Some(-1)) => usize::MAX,
             Some(Some(count @ 0..)) => count as usize,
             Some(_) => {
-                let text = "ERR count should be greater than or equal to -1";
-                return self.refuse(call, text);
+                return self.refuse(call, SMALL_COUNT);
             }
         };
         if call.arguments.len() > 3 {
@@ -23,14 +23,18 @@ impl State {
                         Try SLOWLOG HELP.";
             return self.refuse(call, text);
         }
-        let entries = call.server.slowlog.newest(count);
+        let entries = call.server.command_logs.slow.newest(count);
+        self.reply_commands(call, &entries);
+    }
+
+    fn reply_commands(&self, call: &mut Call<'_>, entries: &[SlowCommand]) {
         self.reply(call.context, |reply| {
             reply.array(entries.len());
-            for entry in &entries {
+            for entry in entries {
                 reply.array(6);
                 reply.integer(entry.id as i64);
                 reply.integer(entry.unix_s as i64);
-                reply.integer(entry.duration_us as i64);
+                reply.integer(entry.measure as i64);
                 reply.array(entry.arguments.len());
                 entry.arguments.iter().for_each(|word| reply.bulk(word));
                 reply.bulk(entry.address.as_bytes());
@@ -40,13 +44,49 @@ impl State {
     }
 
     pub(super) fn slowlog_len(&self, call: &mut Call<'_>) {
-        let length = call.server.slowlog.len() as i64;
+        let length = call.server.command_logs.slow.len() as i64;
         self.reply(call.context, |reply| reply.integer(length));
     }
 
     pub(super) fn slowlog_reset(&self, call: &mut Call<'_>) {
-        call.server.slowlog.reset();
+        call.server.command_logs.slow.reset();
         self.reply(call.context, |reply| reply.ok());
+    }
+
+    pub(super) fn commandlog_get(&self, call: &mut Call<'_>) {
+        let count = match parse_integer(&call.arguments[2]) {
+            Some(-1) => usize::MAX,
+            Some(count @ 0..) => count as usize,
+            Some(_) => return self.refuse(call, SMALL_COUNT),
+            None => return self.refuse(call, "ERR value is not an integer or out of range"),
+        };
+        match log_of(call, 3) {
+            Some(log) => {
+                let entries = log.newest(count);
+                self.reply_commands(call, &entries);
+            }
+            None => self.refuse(call, UNKNOWN_LOG),
+        }
+    }
+
+    pub(super) fn commandlog_len(&self, call: &mut Call<'_>) {
+        match log_of(call, 2) {
+            Some(log) => {
+                let length = log.len() as i64;
+                self.reply(call.context, |reply| reply.integer(length));
+            }
+            None => self.refuse(call, UNKNOWN_LOG),
+        }
+    }
+
+    pub(super) fn commandlog_reset(&self, call: &mut Call<'_>) {
+        match log_of(call, 2) {
+            Some(log) => {
+                log.reset();
+                self.reply(call.context, |reply| reply.ok());
+            }
+            None => self.refuse(call, UNKNOWN_LOG),
+        }
     }
 
     pub(super) fn latency_latest(&self, call: &mut Call<'_>) {
@@ -146,6 +186,18 @@ impl State {
     }
 }
 
+/// The log that an argument of COMMANDLOG names.
+fn log_of<'h>(call: &Call<'h>, at: usize) -> Option<&'h Slowlog> {
+    let logs = &call.server.command_logs;
+    let is = |name: &str| call.arguments[at].eq_ignore_ascii_case(name.as_bytes());
+    match () {
+        () if is("slow") => Some(&logs.slow),
+        () if is("large-request") => Some(&logs.large_requests),
+        () if is("large-reply") => Some(&logs.large_replies),
+        () => None,
+    }
+}
+
 /// The report of LATENCY DOCTOR.
 fn doctor(events: &[(&'static str, Series)], threshold_ms: u64, now_s: u64) -> String {
     if threshold_ms == 0 && events.is_empty() {
@@ -195,6 +247,25 @@ pub(super) const LATENCY_HELP: &[&str] = &[
     "    Return a cumulative distribution of latencies in the format of a histogram for the \
      specified command names.",
     "    If no commands are specified then all histograms are replied.",
+    "HELP",
+    "    Print this help.",
+];
+
+const SMALL_COUNT: &str = "ERR count should be greater than or equal to -1";
+const UNKNOWN_LOG: &str =
+    "ERR type should be one of the following: slow, large-request, large-reply";
+
+pub(super) const COMMANDLOG_HELP: &[&str] = &[
+    "COMMANDLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "GET <count> <type>",
+    "    Return top <count> entries of a log (-1 mean all): slow, large-request, large-reply.",
+    "    Entries are made of:",
+    "    id, timestamp, time in microseconds or size in bytes, arguments array,",
+    "    client IP and port, client name",
+    "LEN <type>",
+    "    Return the length of a log.",
+    "RESET <type>",
+    "    Reset a log.",
     "HELP",
     "    Print this help.",
 ];

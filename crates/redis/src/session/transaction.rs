@@ -5,7 +5,10 @@
 
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::{Command, Flags, Locked, Outcome, Run, ShardSet, Suspended, WatchedKey};
+use tidewire_keyspace::{
+    Command, DATABASES, Flags, Locked, Outcome, Run, ShardSet, Suspended, WatchedKey,
+};
+use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Arguments};
 
 use super::blocking::Stop;
@@ -25,6 +28,8 @@ use crate::server::Server;
 pub(super) struct Transaction {
     queued: Vec<(&'static Command, ArgumentList)>,
     bytes: usize,
+    /// The database that the commands queued so far have selected.
+    database: Option<usize>,
     /// A command could not be queued: EXEC will refuse.
     is_aborted: bool,
 }
@@ -85,6 +90,14 @@ impl State {
         queued.is_some_and(|queued| queued.needs_all_lanes())
     }
 
+    /// Returns the database of the next command: a transaction's SELECT counts for what is queued
+    /// behind it.
+    pub(super) fn next_database(&self) -> usize {
+        let queued = self.transaction.as_ref();
+        let selected = queued.and_then(|queued| queued.database);
+        selected.unwrap_or(self.database)
+    }
+
     /// A command was refused: if it was meant for a transaction, that will not be executed.
     pub(super) fn abort_transaction(&mut self) {
         if let Some(transaction) = &mut self.transaction {
@@ -94,9 +107,13 @@ impl State {
 
     /// Queues a command.
     pub(super) fn queue(&mut self, call: &mut Call<'_>, command: &'static Command) {
-        if command.has(Flags::NO_MULTI) {
+        let is_valkeys = call.server.follows_valkey() && command.full_name == "client|reply";
+        if command.has(Flags::NO_MULTI) || is_valkeys {
             self.abort_transaction();
-            return self.refuse(call, "ERR Command not allowed inside a transaction");
+            return match call.server.follows_valkey() {
+                true => self.refuse_inside(call, command.full_name),
+                false => self.refuse(call, "ERR Command not allowed inside a transaction"),
+            };
         }
         if command.has(Flags::DEBUGS) && !self.may_debug(call) {
             self.abort_transaction();
@@ -117,6 +134,7 @@ impl State {
             return self.refuse(call, "ERR the transaction is too long");
         }
         if !transaction.is_aborted {
+            transaction.database = selected(command, call.arguments).or(transaction.database);
             // One that will not be executed need not be kept.
             transaction.queued.push((command, arguments));
         }
@@ -152,8 +170,18 @@ impl State {
         self.refuse(call, &text);
     }
 
+    /// Refuses a command inside of a transaction as Valkey does, and aborts the transaction.
+    fn refuse_inside(&mut self, call: &mut Call<'_>, name: &str) {
+        self.abort_transaction();
+        let text = format!("ERR Command '{name}' not allowed inside a transaction");
+        self.refuse(call, &text);
+    }
+
     pub(super) fn multi(&mut self, call: &mut Call<'_>) {
         if self.transaction.is_some() {
+            if call.server.follows_valkey() {
+                return self.refuse_inside(call, "multi");
+            }
             return self.refuse(call, "ERR MULTI calls can not be nested");
         }
         self.transaction = Some(Box::default());
@@ -172,6 +200,9 @@ impl State {
 
     pub(super) fn watch(&mut self, call: &mut Call<'_>) {
         if self.transaction.is_some() {
+            if call.server.follows_valkey() {
+                return self.refuse_inside(call, "watch");
+            }
             return self.refuse(call, "ERR WATCH inside MULTI is not allowed");
         }
         let (server, now_ms, database) = (call.server, call.now_ms(), self.database);
@@ -340,6 +371,11 @@ impl State {
             if !self.may_still_run(&mut queued, command) {
                 continue;
             }
+            let is_sized = server.attention.has(Obstacles::SIZED);
+            let before = match is_sized {
+                true => self.unsent_bytes(&mut queued),
+                false => 0,
+            };
             match command.run {
                 Run::Data(_) => self.run_locked(&mut queued, command, &mut locked),
                 Run::Session
@@ -386,6 +422,10 @@ impl State {
                 }
                 _ => self.refuse(&mut queued, "ERR unknown command"),
             }
+            if is_sized {
+                let reply_bytes = self.unsent_bytes(&mut queued).saturating_sub(before);
+                self.note_size(server, command, queued.arguments, reply_bytes);
+            }
         }
         locked
     }
@@ -424,6 +464,13 @@ impl State {
         }
         self.show(call, command);
     }
+}
+
+/// Returns the database that a command selects, if it is SELECT and there is one.
+fn selected(command: &Command, arguments: Arguments<'_>) -> Option<usize> {
+    let number = (command.name == "select").then(|| arguments.get(1))??;
+    let database = usize::try_from(parse_integer(number)?).ok()?;
+    (database < DATABASES).then_some(database)
 }
 
 /// Whether a session's command may look into shards. All others run while EXEC holds its own.

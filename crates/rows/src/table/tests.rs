@@ -169,10 +169,11 @@ fn a_second_subscription_shares_numbers_and_gets_what_the_page_has_already() {
         snapshot(&mut table, (0, 2)),
         r#"{"snap":2,"as_of":1,"rows":[[1,{"bid":1}]]}"#
     );
-    assert!(table.unsubscribe((0, 1)));
+    assert!(table.unsubscribe((0, 1)).is_some());
     while table.sweep() {}
     assert_eq!(table.len(), 1);
-    assert!(table.unsubscribe((0, 2)) && !table.unsubscribe((0, 2)));
+    assert!(table.unsubscribe((0, 2)).is_some());
+    assert!(table.unsubscribe((0, 2)).is_none());
     while table.sweep() {}
     assert!(table.is_empty(), "a topic without a page is forgotten");
 }
@@ -376,4 +377,74 @@ fn of_fields_with_one_name_the_last_one_counts() {
         short.ends_with(r#""rows":[[1,[0,7]]],"fields":{"0":"a"}}"#),
         "{short}"
     );
+}
+
+/// Pages that follow the same topics, each in its own way.
+fn selection_of(page: usize) -> Selection {
+    let fields = [b"bid".to_vec(), b"size".to_vec()];
+    let selected = (page % 3 == 2).then_some(&fields[..]);
+    Selection::new([&b"md:*"[..]], selected, 1.0).short(page % 2 == 1)
+}
+
+/// A random value: fields come and go, and so do topics.
+fn random_value(random: &mut u64) -> Option<String> {
+    let mut next = |below: u64| {
+        *random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (*random >> 33) % below
+    };
+    if next(30) == 0 {
+        return None;
+    }
+    let mut fields = vec![format!("\"bid\":{}", next(5))];
+    for name in ["ask", "size", "state"] {
+        if next(12) > 0 {
+            fields.push(format!("\"{name}\":{}", next(3)));
+        }
+    }
+    Some(format!("{{{}}}", fields.join(",")))
+}
+
+#[test]
+fn pages_together_are_told_what_each_would_be_told_alone() {
+    const PAGES: usize = 8;
+    // The last table has all pages, the others one each.
+    let mut tables: Vec<Table> = (0..=PAGES).map(|_| table()).collect();
+    let pages_of = |at: usize| if at == PAGES { 0..PAGES } else { at..at + 1 };
+    for (at, table) in tables.iter_mut().enumerate() {
+        for page in pages_of(at) {
+            table.subscribe(page, 1, selection_of(page)).unwrap();
+        }
+    }
+    let (mut random, mut messages) = (1, 0);
+    for step in 0..3_000u64 {
+        let name = format!("md:{}", step * step % 7);
+        let value = random_value(&mut random);
+        for (at, table) in tables.iter_mut().enumerate() {
+            let row = match &value {
+                Some(value) => table.update(name.as_bytes(), Version::default(), value.as_bytes()),
+                None => table.remove(name.as_bytes(), Version::default()),
+            };
+            pages_of(at).for_each(|page| table.mark(page, row));
+            if step == 10 {
+                pages_of(at).for_each(|page| drop(snapshot(table, (page, 1))));
+            }
+        }
+        if step <= 10 {
+            continue;
+        }
+        let page = (random >> 40) as usize % PAGES;
+        let now_ns = (step + 1) * SECOND_NS;
+        tables[page].next((page, 1));
+        tables[PAGES].next((page, 1));
+        let (alone, together) = tables.split_at_mut(PAGES);
+        let mut alone: Vec<String> = alone.iter_mut().flat_map(|one| due(one, now_ns)).collect();
+        let mut together = due(&mut together[0], now_ns);
+        alone.sort();
+        together.sort();
+        assert_eq!(together, alone, "step {step}");
+        messages += together.len();
+    }
+    assert!(messages > 1_000, "{messages} messages");
 }

@@ -1,6 +1,8 @@
 //! Bytes on their way in: a buffer for small frames, and long bodies read straight into their
 //! message.
 
+use std::collections::TryReserveError;
+
 use rustix::io::Errno;
 use tidewire_zmtp::Connection;
 
@@ -125,19 +127,29 @@ impl Input {
             // A short frame or a command; of an encrypted body, which comes whole, the claimed
             // length is believed only so far: what really comes makes the buffer grow.
             let believed = needed.min((2 * self.buffer.len()).max(BELIEVED_BYTES));
-            self.buffer.resize(believed.next_power_of_two(), 0);
+            // Without memory the next read finds no room.
+            let _ = grow(&mut self.buffer, believed.next_power_of_two());
         }
     }
 
     /// Adds what came by another way than its carrier.
-    pub(super) fn append(&mut self, bytes: &[u8], spares: &mut Spares) {
+    pub(super) fn append(
+        &mut self,
+        bytes: &[u8],
+        spares: &mut Spares,
+    ) -> Result<(), TryReserveError> {
         self.want(bytes.len() + self.end - self.start);
-        while self.buffer.len() - self.end < bytes.len() {
-            self.make_room(spares);
+        if self.buffer.is_empty() {
+            self.make_room(spares)?;
+        }
+        let needed = self.end + bytes.len();
+        if needed > self.buffer.len() {
+            grow(&mut self.buffer, needed.next_power_of_two())?;
         }
         debug_assert!(self.start <= self.end, "what is taken has come");
         self.buffer[self.end..self.end + bytes.len()].copy_from_slice(bytes);
         self.end += bytes.len();
+        Ok(())
     }
 
     pub(crate) fn begin_long_body(&mut self, length: u64, more: bool) {
@@ -145,10 +157,14 @@ impl Input {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         self.expects_long = true;
         // A claimed length is believed only so far; what really comes makes it grow.
-        let bytes = match length {
+        let mut bytes = match length {
             ..=BELIEVED_BYTES => rooms::empty(length, BEHIND_BYTES),
-            _ => Vec::with_capacity(BELIEVED_BYTES),
+            _ => Vec::new(),
         };
+        if length > BELIEVED_BYTES {
+            // Without memory the next read finds no room.
+            let _ = bytes.try_reserve_exact(BELIEVED_BYTES);
+        }
         self.long = Some(LongBody {
             bytes,
             more,
@@ -161,11 +177,15 @@ impl Input {
         self.long.is_some()
     }
 
-    /// Moves what is buffered of a long body over. `None`: no long body is being read;
-    /// `Some(None)`: it is not complete.
+    /// Moves what is buffered of the long body over. Returns it if it is complete.
     #[inline(never)]
-    pub(crate) fn feed_long_body(&mut self, machine: &mut Connection) -> Option<Option<LongBody>> {
-        let long = self.long.as_mut()?;
+    pub(crate) fn feed_long_body(
+        &mut self,
+        machine: &mut Connection,
+    ) -> Result<Option<LongBody>, TryReserveError> {
+        let Some(long) = self.long.as_mut() else {
+            return Ok(None);
+        };
         debug_assert!(
             long.bytes.len() <= long.length,
             "what is beyond was put back"
@@ -173,6 +193,7 @@ impl Input {
         let wanted = long.length - long.bytes.len();
         let here = wanted.min(self.end - self.start);
         if here > 0 {
+            long.bytes.try_reserve(here)?;
             long.bytes
                 .extend_from_slice(&self.buffer[self.start..self.start + here]);
             self.start += here;
@@ -181,8 +202,8 @@ impl Input {
         let received = long.length as u64 - long.bytes.len() as u64;
         machine.body_received(counted.saturating_sub(received));
         match long.is_complete() {
-            true => Some(self.long.take()),
-            false => Some(None),
+            true => Ok(self.long.take()),
+            false => Ok(None),
         }
     }
 
@@ -208,8 +229,8 @@ impl Input {
                 None => {}
             }
         }
-        if self.end == self.buffer.len() {
-            self.make_room(spares);
+        if self.end == self.buffer.len() && self.make_room(spares).is_err() {
+            return Fill::Failed(Errno::NOMEM);
         }
         let room = &mut self.buffer[self.end..];
         let limit = if self.expects_long {
@@ -246,8 +267,11 @@ impl Input {
         debug_assert!(!long.is_complete(), "a complete body is taken, not read on");
         if long.bytes.len() == long.bytes.capacity() {
             let wanted = long.length - long.bytes.len();
-            long.bytes
-                .reserve_exact(wanted.min(long.bytes.len().max(BELIEVED_BYTES)));
+            let more = wanted.min(long.bytes.len().max(BELIEVED_BYTES));
+            // Memory that a peer fills is no reason to end the process: its connection ends.
+            if long.bytes.try_reserve_exact(more).is_err() {
+                return Fill::Failed(Errno::NOMEM);
+            }
         }
         let fill = match carrier.read_to(&mut long.bytes) {
             Ok(0) => return Fill::Closed,
@@ -273,7 +297,7 @@ impl Input {
         fill
     }
 
-    fn make_room(&mut self, spares: &mut Spares) {
+    fn make_room(&mut self, spares: &mut Spares) -> Result<(), TryReserveError> {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;
@@ -283,9 +307,18 @@ impl Input {
         if length == 0 {
             self.buffer = spares.take();
         } else if self.end == length || (self.was_filled && length < BUFFER_BYTES_MAX) {
-            self.buffer.resize(length * 2, 0);
+            grow(&mut self.buffer, length * 2)?;
         }
+        Ok(())
     }
+}
+
+/// Makes a buffer longer, if there is memory for it.
+fn grow(buffer: &mut Vec<u8>, length: usize) -> Result<(), TryReserveError> {
+    debug_assert!(length >= buffer.len(), "it gets longer");
+    buffer.try_reserve_exact(length - buffer.len())?;
+    buffer.resize(length, 0);
+    Ok(())
 }
 
 /// What a connection's buffer grows to while reads fill it.

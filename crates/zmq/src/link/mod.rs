@@ -274,11 +274,11 @@ impl StreamLink {
             };
         };
         loop {
-            if self.input.is_amid_long_body()
-                && let Some(body) = self.input.feed_long_body(machine)
-            {
-                let Some(LongBody { bytes, more, .. }) = body else {
-                    return Inbound::Nothing;
+            if self.input.is_amid_long_body() {
+                let LongBody { bytes, more, .. } = match self.input.feed_long_body(machine) {
+                    Ok(Some(body)) => body,
+                    Ok(None) => return Inbound::Nothing,
+                    Err(_) => return self.without_memory(),
                 };
                 let mut message = Message::from_vec(bytes);
                 message.set_more(more);
@@ -300,7 +300,9 @@ impl StreamLink {
             );
             let inbound = match step.event {
                 Some(Event::Frame { body, more }) => {
-                    let mut message = Message::from_slice(body);
+                    let Ok(mut message) = Message::try_from_slice(body) else {
+                        return self.without_memory();
+                    };
                     message.set_more(more);
                     message.set_properties(self.properties.as_ref());
                     gather(&mut self.partial, message).map(Inbound::Message)
@@ -331,6 +333,14 @@ impl StreamLink {
                 return inbound;
             }
         }
+    }
+
+    /// There is no memory for what the peer sends: the connection ends, and with it goes what has
+    /// come of the message.
+    #[cold]
+    fn without_memory(&mut self) -> Inbound {
+        self.is_at_end = true;
+        Inbound::Nothing
     }
 
     /// The short way of a message of one short frame that has come and can be had as it is.

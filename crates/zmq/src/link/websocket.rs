@@ -109,7 +109,10 @@ impl WebSocketFilter {
             "the filter takes what was received"
         );
         self.received.drain(..consumed);
-        input.append(&zmtp, spares);
+        if input.append(&zmtp, spares).is_err() {
+            // There is no memory for what the peer sends.
+            self.broken = Some(Broken::Wire(WireError::Closed));
+        }
         zmtp.clear();
         if zmtp.capacity() <= ROOM_BYTES_MAX {
             spares.filter_rooms[1] = zmtp;

@@ -2,6 +2,7 @@
 //! stream by WebSocket.
 
 mod calls;
+mod heard;
 mod log;
 mod logins;
 mod metrics;
@@ -356,7 +357,8 @@ impl WebSession {
         }
     }
 
-    /// Returns whether the page has views or the log, which are looked at in each turn.
+    /// Returns whether the page has views, the log or names to let go, which are looked at in each
+    /// turn.
     pub(crate) fn is_watching(&self) -> bool {
         matches!(&self.stage, Stage::Stream(stream) if stream.is_watching())
     }

@@ -1,10 +1,9 @@
 //! The stream of a page: requests in, rows and replies out (docs/web-protocol.md).
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
-use tidewire_fanout::{Dialect, Fanout, Kind};
+use tidewire_fanout::{Fanout, Kind};
 use tidewire_lane::{ConnectionId, Context};
 use tidewire_redis::{Identity, PageState, earlier};
 use tidewire_rows::json::write_text;
@@ -13,6 +12,7 @@ use tidewire_rows::{SUBSCRIPTIONS_MAX, Selection, TOPICS_MAX, Table, msgpack};
 use tidewire_web::websocket::{CloseCode, Message, Opcode, Receiver, write_close, write_message};
 
 use super::calls::Calls;
+use super::heard::{Heard, names_of};
 use super::log::Log;
 use super::logins::LoginMark;
 use super::reply::{split_error, write_error};
@@ -47,10 +47,8 @@ pub(super) struct Stream {
     calls: Calls,
     /// Whether the page is not read because it has too many commands under way.
     is_held: bool,
-    /// How many subscriptions of the page name each channel or pattern.
-    heard: HashMap<(Kind, Box<[u8]>), u32>,
-    /// How many of them are patterns.
-    patterns: u32,
+    /// The channels and patterns of its subscriptions.
+    heard: Heard,
     /// Numbers of the subscriptions.
     numbers: Vec<u64>,
     /// Subscriptions whose batch waits until the page has read.
@@ -86,8 +84,7 @@ impl Stream {
             is_packed,
             calls: Calls::default(),
             is_held: false,
-            heard: HashMap::new(),
-            patterns: 0,
+            heard: Heard::default(),
             numbers: Vec::new(),
             stalled: Vec::new(),
             views: Vec::new(),
@@ -345,52 +342,28 @@ impl Stream {
         self.numbers.push(number);
         let counter = &around.hub.web.counters.subscriptions;
         counter.fetch_add(1, Ordering::Relaxed);
-        for (at, (kind, name)) in names.iter().enumerate() {
-            let is_known = self.heard.contains_key(&(*kind, name.clone()));
-            if !is_known && fanout.subscribe(id, Dialect::Rows, *kind, name).is_err() {
-                // Only those in front of it are counted.
-                fanout.rows.unsubscribe((id.index(), number));
-                self.forget(id, around.lane.fanout, &names[..at]);
-                self.numbers.retain(|other| *other != number);
-                counter.fetch_sub(1, Ordering::Relaxed);
-                let text = "the server has its maximum of subscriptions";
-                self.refuse(id, around.context, number, ("LIMIT", text));
-                return false;
-            }
-            *self.heard.entry((*kind, name.clone())).or_default() += 1;
-            self.patterns += u32::from(!is_known && *kind == Kind::Pattern);
+        if self.heard.add(id, fanout, &names).is_err() {
+            fanout.rows.unsubscribe((id.index(), number));
+            self.numbers.retain(|other| *other != number);
+            counter.fetch_sub(1, Ordering::Relaxed);
+            let text = "the server has its maximum of subscriptions";
+            self.refuse(id, around.context, number, ("LIMIT", text));
+            return false;
         }
         true
     }
 
     fn end_subscription(&mut self, id: ConnectionId, fanout: &mut Fanout, hub: &Hub, number: u64) {
         let place = (id.index(), number);
-        let Some(selection) = fanout.rows.selection(place) else {
+        let Some(selection) = fanout.rows.unsubscribe(place) else {
             return;
         };
-        let names = names_of(selection);
-        fanout.rows.unsubscribe(place);
-        self.forget(id, fanout, &names);
+        self.heard.end(id, fanout, selection);
         self.numbers.retain(|other| *other != number);
         self.views.retain(|view| view.number != number);
         let counter = &hub.web.counters.subscriptions;
         let before = counter.fetch_sub(1, Ordering::Relaxed);
         debug_assert!(before > 0, "a subscription that ends was counted");
-    }
-
-    /// Ends what no other subscription of the page names.
-    fn forget(&mut self, id: ConnectionId, fanout: &mut Fanout, names: &[(Kind, Box<[u8]>)]) {
-        for name in names {
-            let Some(count) = self.heard.get_mut(name) else {
-                continue;
-            };
-            *count -= 1;
-            if *count == 0 {
-                self.heard.remove(name);
-                self.patterns -= u32::from(name.0 == Kind::Pattern);
-                fanout.unsubscribe(id, name.0, &name.1);
-            }
-        }
     }
 
     fn log_in(
@@ -470,8 +443,8 @@ impl Stream {
         let own = rows.page_bytes(id.index()) + views + names + STREAM_BYTES;
         PageState {
             active_unix_ns,
-            channels: (self.heard.len() as u32).saturating_sub(self.patterns),
-            patterns: self.patterns,
+            channels: (self.heard.len() as u32).saturating_sub(self.heard.patterns()),
+            patterns: self.heard.patterns(),
             pending_bytes,
             memory_bytes: own as u64 + pending_bytes,
             behind: behind as u64,
@@ -479,9 +452,20 @@ impl Stream {
         }
     }
 
-    /// Returns whether there is something to look at although nothing comes: views, or the log.
+    /// Returns whether there is something to do although nothing comes: views, the log, or names
+    /// of subscriptions that have ended.
     pub(super) fn is_watching(&self) -> bool {
-        !self.views.is_empty() || self.log.is_some()
+        !self.views.is_empty() || self.log.is_some() || self.heard.has_ended()
+    }
+
+    /// Lets names of subscriptions go that have ended. Returns when there is more to do.
+    pub(super) fn step_ended(
+        &mut self,
+        id: ConnectionId,
+        fanout: &mut Fanout,
+        now_ns: u64,
+    ) -> Option<u64> {
+        self.heard.step(id, fanout).then_some(now_ns)
     }
 
     /// Writes the log lines that are due. Returns when there is more to do, and whether a message
@@ -645,16 +629,6 @@ fn killing(command: &[Vec<u8>]) -> Option<(&'static [&'static [u8]], bool)> {
         true if is(name, "function") => Some((&[b"function", b"kill"], true)),
         _ => None,
     }
-}
-
-/// Returns the subscriptions of fan-out that a selection needs.
-fn names_of(selection: &Selection) -> Vec<(Kind, Box<[u8]>)> {
-    let names = selection
-        .names()
-        .map(|name| (Kind::Channel, Box::from(name)));
-    let patterns = selection.patterns();
-    let patterns = patterns.map(|pattern| (Kind::Pattern, Box::from(pattern)));
-    names.chain(patterns).collect()
 }
 
 fn send(id: ConnectionId, context: &mut Context, is_packed: bool, json: &[u8]) {

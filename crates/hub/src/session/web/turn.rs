@@ -17,7 +17,7 @@ pub(crate) struct WebLane {
     json: Vec<u8>,
     /// What may still be written in this turn.
     budget: usize,
-    /// Pages with views or the log.
+    /// Pages with views, the log, or names to let go.
     watchers: Vec<ConnectionId>,
     /// Number of topics, as the counter has it.
     topics: u64,
@@ -48,7 +48,7 @@ impl LaneTurn<'_> {
 }
 
 impl WebLane {
-    /// Notes that a page has views or the log.
+    /// Notes that a page has something to do in each turn.
     pub(crate) fn note_watcher(&mut self, id: ConnectionId) {
         if !self.watchers.contains(&id) {
             self.watchers.push(id);
@@ -108,6 +108,8 @@ impl WebLane {
             let Some(stream) = session.stream() else {
                 return false;
             };
+            let at_ns = stream.step_ended(*id, fanout, context.now_ns());
+            again_ns = earlier(again_ns, at_ns);
             let (at_ns, pages, rows) =
                 stream.step_views(*id, &mut fanout.rows, context, &mut self.json);
             again_ns = earlier(again_ns, at_ns);

@@ -440,6 +440,28 @@ mod tests {
         assert_eq!(page(&mut table, &mut view, 5).as_deref(), Some(next));
     }
 
+    /// It had no fields: they had come with an earlier page.
+    #[test]
+    fn a_row_that_comes_back_to_the_page_comes_whole() {
+        let topics = [("a", r#"{"v":1,"w":"x"}"#), ("b", r#"{"v":2}"#)];
+        let (mut table, mut view) = view(&topics, by("name", 0, 1));
+        let first = page(&mut table, &mut view, 1).expect("a page");
+        assert!(first.ends_with(r#""rows":[[1,"a",{"v":1,"w":"x"}]]}"#));
+        for (now_s, from, row) in [
+            (2, 1, r#"[2,"b",{"v":2}]"#),
+            (3, 0, r#"[1,{"v":1,"w":"x"}]"#),
+            (4, 1, r#"[2,{"v":2}]"#),
+        ] {
+            view.move_to(by("name", from, 1), SECOND_NS / 10);
+            let text = page(&mut table, &mut view, now_s).expect("a page");
+            assert!(text.ends_with(&format!(r#""rows":[{row}]}}"#)), "{text}");
+        }
+        view.next();
+        publish(&mut table, "b", r#"{"v":3}"#);
+        let text = page(&mut table, &mut view, 5).expect("a page");
+        assert!(text.ends_with(r#""rows":[[2,{"v":3}]]}"#), "{text}");
+    }
+
     #[test]
     fn the_value_of_a_topic_that_was_gone_between_two_pages_never_came() {
         let (mut table, mut view) = view(&[("a", r#"{"v":1}"#)], by("name", 0, 9));

@@ -80,6 +80,9 @@ struct RangeQuery<'a> {
     offset: i64,
     /// Negative: all.
     count: i64,
+    /// In a large set, a negative offset counts from the other end of the range, as in Valkey.
+    /// Otherwise it selects nothing, as in Redis since 8.6.
+    counts_back: bool,
 }
 
 impl<'a> RangeQuery<'a> {
@@ -132,6 +135,7 @@ impl<'a> RangeQuery<'a> {
             with_scores,
             offset,
             count,
+            counts_back: call.view.keyspace.follows_valkey(),
         })
     }
 
@@ -141,12 +145,13 @@ impl<'a> RangeQuery<'a> {
         let skipped = match (usize::try_from(self.offset), scored) {
             _ if matches!(self.limits, RangeLimits::Ranks(..)) => return all,
             (Ok(offset), _) => offset,
-            (Err(_), Scored::Packed(_)) => return 0..0,
-            // In a large set, Redis counts a negative offset from the other end of the range.
-            (Err(_), Scored::Large(_)) => match (all.len() as i64).checked_add(self.offset) {
-                Some(offset) if offset >= 0 => offset as usize,
-                _ => return 0..0,
-            },
+            (Err(_), Scored::Large(_)) if self.counts_back => {
+                match (all.len() as i64).checked_add(self.offset) {
+                    Some(offset) if offset >= 0 => offset as usize,
+                    _ => return 0..0,
+                }
+            }
+            (Err(_), _) => return 0..0,
         };
         let skipped = skipped.min(all.len());
         let left = all.len() - skipped;

@@ -29,6 +29,9 @@ pub(super) const CONNECTION: &[Command] = &[
         .docs("Resets the connection.", "O(1)"),
     command("client", -2, "", Group::Connection, "2.4.0", Run::Container)
         .docs("Commands on connections.", "Depends on subcommand."),
+    command("client|capa", -3, "noscript loading stale", Group::Connection, "8.0.0",
+        Run::Session).marks("locks_nothing").categories("connection").syntax("capability+")
+        .docs("Declares what the client can do. From Valkey.", "O(1)"),
     command("client|getname", 2, "noscript loading stale", Group::Connection, "2.6.9",
         Run::Session).marks("locks_nothing").categories("connection")
         .docs("Returns the name of the connection.", "O(1)"),

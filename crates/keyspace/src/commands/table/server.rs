@@ -174,6 +174,22 @@ pub(super) const SERVER: &[Command] = &[
     command("latency|reset", -2, "admin noscript loading stale", Group::Server, "2.8.13",
         Run::Session).tips("request_policy:all_nodes response_policy:agg_sum").syntax("[event+]")
         .docs("Clears latency events.", "O(1)"),
+    command("commandlog", -2, "", Group::Server, "8.0.0", Run::Container)
+        .docs("Commands on slow and large commands. From Valkey.", "Depends on subcommand."),
+    command("commandlog|get", 4, "admin loading stale", Group::Server, "8.0.0", Run::Session)
+        .tips("request_policy:all_nodes nondeterministic_output")
+        .syntax("count:i type(SLOW | LARGE-REQUEST | LARGE-REPLY)")
+        .docs("Lists slow or large commands.", "O(N) in the number of entries."),
+    command("commandlog|help", 2, "loading stale", Group::Server, "8.0.0", Run::Session)
+        .docs("Lists the subcommands.", "O(1)"),
+    command("commandlog|len", 3, "admin loading stale", Group::Server, "8.0.0", Run::Session)
+        .tips("request_policy:all_nodes response_policy:agg_sum nondeterministic_output")
+        .syntax("type(SLOW | LARGE-REQUEST | LARGE-REPLY)")
+        .docs("Counts slow or large commands.", "O(1)"),
+    command("commandlog|reset", 3, "admin loading stale", Group::Server, "8.0.0", Run::Session)
+        .tips("request_policy:all_nodes response_policy:all_succeeded")
+        .syntax("type(SLOW | LARGE-REQUEST | LARGE-REPLY)")
+        .docs("Clears a log of commands.", "O(1)"),
     command("slowlog", -2, "", Group::Server, "2.2.12", Run::Container)
         .docs("Commands on slow commands.", "Depends on subcommand."),
     command("slowlog|get", -2, "admin loading stale", Group::Server, "2.2.12", Run::Session)

@@ -69,6 +69,9 @@ pub(super) const STRINGS: &[Command] = &[
             IFDNE=ifdne-digest:i)]")
         .docs("Removes a key, if its value or the digest of it compares as wanted.",
             "O(1), and O(N) in the length of the value for a digest."),
+    command("delifeq", 3, "write fast", Group::String, "9.0.0", Run::Data(comparing::delifeq))
+        .keys(&[key_spec(1, 0, 1, "RM delete")]).categories("string").syntax("key:k value")
+        .docs("Removes a key, if its value is the given one. From Valkey.", "O(1)"),
     command("digest", 2, "readonly fast", Group::String, "8.4.0", Run::Data(comparing::digest))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("string").syntax("key:k")
         .docs("Returns the XXH3 digest of a value.", "O(N) in the length of the value."),

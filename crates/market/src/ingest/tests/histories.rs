@@ -3,6 +3,8 @@
 //!
 //! Trades have sizes of one bit each, so a volume tells which trades are in it.
 
+use std::collections::HashMap;
+
 use super::*;
 use crate::venues::{CONSOLIDATED, CONSOLIDATED_NAME};
 use hubs::{Hub, Seen, bar_of, replayed};
@@ -16,6 +18,8 @@ use steps::{Setting, Step, random_history};
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const START: u64 = 1_700_002_800 * SECOND;
+/// The day before the first one that begins.
+const DAY: u32 = 20_231_114;
 const SYMBOL: &str = "S";
 const TRADES_MAX: u32 = 30;
 
@@ -64,6 +68,8 @@ struct World {
     whole: u64,
     partial: u64,
     needless: u64,
+    /// The newest trading day of each venue number that has had one.
+    days: HashMap<u16, u32>,
     /// Whether the first follower has restarted.
     has_other_names: bool,
     /// Whether all hubs have read everything.
@@ -75,9 +81,11 @@ struct World {
 impl World {
     fn new(setting: &Setting) -> Self {
         let heads = setting.heads;
+        let side = heads - usize::from(setting.is_tree);
         let before = |place: usize| match place {
             place if place < heads => Vec::new(),
-            place if place == heads => (0..heads).collect(),
+            place if place == heads => (0..side).collect(),
+            place if place == heads + 1 => (side..heads).chain([place - 1]).collect(),
             place => vec![place - 1],
         };
         let hubs =
@@ -100,6 +108,7 @@ impl World {
             whole: 0,
             partial: 0,
             needless: 0,
+            days: HashMap::new(),
             has_other_names: false,
             is_settled: false,
             used: setting
@@ -199,9 +208,12 @@ impl World {
         }
         let (source, _) = sender.venue(venue);
         self.now_ns += SECOND / 8;
+        let day = self.days.entry(source).or_insert(DAY);
+        *day += 1;
         let start = SessionStart {
             source,
             source_time_ns: self.now_ns,
+            trading_day: *day,
             rolls: SessionStart::BEGINS,
             reference: PRICE_UNDEFINED,
             kind: ReferenceKind::NONE,
@@ -391,10 +403,18 @@ impl World {
             {
                 return None;
             }
+            // After a restart a symbol of the hub that is followed may have the venue's name still.
+            let venue = match self.setting.is_tree {
+                true => venue.split('#').next().unwrap_or(venue),
+                false => venue,
+            };
             return Some(bits(&|sent| sent.venue == venue));
         }
         if place < heads || market.board.named(name).is_none() {
             return Some(bits(&|_| true));
+        }
+        if self.setting.is_tree && place > heads {
+            return None;
         }
         let mut at = place;
         while at > heads && self.hubs[at - 1].market.board.named(name).is_some() {
@@ -551,10 +571,30 @@ impl World {
         wrong
     }
 
+    /// Returns the topics of a hub in which a trade counts twice.
+    fn check_sums(&self, place: usize) -> Vec<String> {
+        let board = &self.hubs[place].market.board;
+        let topics = board.topics().into_iter();
+        let values = topics.filter_map(|topic| Some((board.value(topic.number)?, topic)));
+        let wrong = values.filter(|(value, _)| value.volume.count_ones() != value.trades);
+        wrong
+            .map(|(value, topic)| {
+                let name = String::from_utf8_lossy(topic.symbol());
+                let (volume, trades) = (value.volume, value.trades);
+                format!("hub {place} md {name}: {trades} trades, volume {volume:#b}")
+            })
+            .collect()
+    }
+
     fn check_all(&mut self) -> Vec<String> {
         let mut wrong = self.check_bars();
-        for place in self.setting.heads..self.hubs.len() {
-            if place > self.setting.heads || self.setting.heads == 1 {
+        let heads = self.setting.heads;
+        for place in 0..self.hubs.len() {
+            wrong.extend(self.check_sums(place));
+        }
+        for place in heads..self.hubs.len() {
+            let has_all = !self.setting.is_tree || place > heads + 1;
+            if place > heads && has_all || heads == 1 {
                 let behind = self.hubs[place].market.clone();
                 wrong.extend(self.check_figures(place - 1, &behind, "behind hub"));
             }

@@ -7,15 +7,16 @@ use tidewire_lastvalue::FLAG_STALE;
 use super::{SOURCES_OF_A_VENUE_MAX, Wanted, numbered};
 use crate::board::VENUE_SEPARATOR;
 use crate::ingest::apply::Work;
-use crate::topic::Topic;
-use crate::venues::SourceVenues;
+use crate::topic::{Member, Topic};
+use crate::venues::{self, SourceVenues};
 
 impl Work<'_> {
-    /// Notes that the source has defined a symbol. One with the name of a venue's topic is that
-    /// venue no longer: it has no book, and is stale until it has a value of its own.
-    pub(in crate::ingest) fn set_apart(&mut self, topic: &Arc<Topic>) {
+    /// Notes that the source, which has the name `feed`, has defined a symbol. One with the name
+    /// of a venue's topic is that venue no longer: it has no book, and is stale until it has a
+    /// value of its own.
+    pub(in crate::ingest) fn set_apart(&mut self, topic: &Arc<Topic>, feed: &str) {
         let separator = VENUE_SEPARATOR as u8;
-        if !topic.symbol().contains(&separator) {
+        if !topic.symbol().contains(&separator) || self.is_sum(topic, feed) {
             return;
         }
         self.apart.entry(topic.number).or_insert(topic.number);
@@ -51,6 +52,7 @@ impl Work<'_> {
             Some(own) => own,
             None => names.iter().find_map(|text| self.claim_free(name, text))?,
         };
+        debug_assert!(!self.is_sum(&topic, venues.feed()), "it has one writer");
         // Another source may have handed it over.
         self.claim(&topic).ok()?;
         let (venue, is_named) = venues.name(number);
@@ -86,6 +88,44 @@ impl Work<'_> {
     /// symbol.
     fn may_be(&self, topic: &Topic, name: &Topic) -> bool {
         let symbol = self.apart.get(&topic.number);
-        symbol.is_none_or(|&symbol| symbol == name.number) && !topic.is_consolidated()
+        symbol.is_none_or(|&symbol| symbol == name.number)
+            && !topic.is_consolidated()
+            && (symbol.is_some() || !is_sum_of_any(topic))
     }
+
+    /// Returns the topic of the consolidated value that the source, a hub of the name `feed`, gives
+    /// of a symbol beside other sources. It keeps its name when the hub restarts.
+    pub(super) fn own_sum(&self, name: &Topic, feed: &str) -> Option<Arc<Topic>> {
+        let is_free = |topic: &Topic| {
+            let owner = self.slot_owner(topic);
+            owner.is_none_or(|owner| owner == self.source)
+        };
+        name.with_members(|members| {
+            let mut members = members.iter().map(|member| &member.topic);
+            let is_own = |topic: &&Arc<Topic>| {
+                venues::is_consolidated(&topic.facts().venue_name)
+                    && *topic.facts().source_name == *feed
+                    && !self.apart.contains_key(&topic.number)
+                    && is_free(topic)
+            };
+            members.find(is_own).cloned()
+        })
+    }
+
+    /// Returns whether a topic has the consolidated value of a symbol that the source, a hub of the
+    /// name `feed`, gives beside other sources. A symbol of the hub with the same name is another
+    /// one: a part of that value.
+    pub(super) fn is_sum(&self, topic: &Topic, feed: &str) -> bool {
+        is_sum_of_any(topic)
+            && *topic.facts().source_name == *feed
+            && !self.apart.contains_key(&topic.number)
+    }
+}
+
+/// Returns whether a topic has the consolidated value that some hub gives of a symbol beside other
+/// sources.
+fn is_sum_of_any(topic: &Topic) -> bool {
+    let is_own = |member: &Member| std::ptr::eq(&*member.topic, topic);
+    let is_member = |parent: &Arc<Topic>| parent.with_members(|all| all.iter().any(is_own));
+    topic.parent().is_some_and(is_member) && venues::is_consolidated(&topic.facts().venue_name)
 }

@@ -66,7 +66,11 @@ impl Host for ScriptHost<'_, '_, '_> {
             server.note_error(text);
             return Err(text.into());
         }
-        if let Some(text) = self.state.script_refusal(self.call, command, arguments) {
+        let database = self.database;
+        let refusal = self
+            .state
+            .script_refusal(self.call, command, arguments, database);
+        if let Some(text) = refusal {
             server.statistics.of(lane, command).rejected();
             server.note_error(&text);
             return Err(text.into());
@@ -86,13 +90,16 @@ impl Host for ScriptHost<'_, '_, '_> {
             server.scripting.set_dirty();
         }
         let stopwatch = Stopwatch::start(server, lane, command);
-        let database = self.database;
         match command.run {
             Run::Session => self.run_session(command, arguments, protocol, reply),
             _ => self.run_data(command, arguments, protocol, reply),
         }
         if let Some(ns) = stopwatch.stop(server) {
-            note_called(server, command, arguments, ns);
+            // Valkey names the client that called the script, Redis none.
+            match server.follows_valkey() {
+                true => self.state.note_time(server, command, arguments, ns),
+                false => note_called(server, command, arguments, ns),
+            }
         }
         show_called(server, database, command, arguments);
         Ok(())
@@ -101,7 +108,7 @@ impl Host for ScriptHost<'_, '_, '_> {
     fn may_run(&mut self, arguments: Arguments<'_>) -> Option<bool> {
         let command =
             find_command(self.server, arguments).map_or_else(|(command, _)| command, Some)?;
-        Some(self.state.allows(command, arguments))
+        Some(self.state.allows(command, arguments, self.database))
     }
 
     fn set_replication(&mut self, to_replicas: bool, to_file: bool) {
@@ -160,7 +167,10 @@ impl ScriptHost<'_, '_, '_> {
         let never = command.group == Group::Scripting;
         let allows_all = self.server.scripting.allows_all.load(Ordering::Relaxed);
         if command.has(Flags::NOSCRIPT) && (never || !allows_all) {
-            return Err("ERR This Redis command is not allowed from script");
+            return Err(match self.server.follows_valkey() {
+                true => "ERR This Valkey command is not allowed from script",
+                false => "ERR This Redis command is not allowed from script",
+            });
         }
         let writes = command.has(Flags::WRITE);
         if !command.has(Flags::STALE) && self.server.is_stale() {
@@ -316,7 +326,10 @@ fn find_command(
     server: &Server,
     arguments: Arguments<'_>,
 ) -> Result<&'static Command, CallRefusal> {
-    let unknown = "ERR Unknown Redis command called from script";
+    let unknown = match server.follows_valkey() {
+        true => "ERR Unknown command called from script",
+        false => "ERR Unknown Redis command called from script",
+    };
     let named = |name: &[u8]| match &server.renames {
         None => lookup(name),
         Some(renames) => renames.lookup(name),
@@ -327,7 +340,10 @@ fn find_command(
     {
         command = command.subcommand(name).ok_or((None, unknown))?;
     }
-    let wrong = "ERR Wrong number of args calling Redis command from script";
+    let wrong = match server.follows_valkey() {
+        true => "ERR Wrong number of args calling command from script",
+        false => "ERR Wrong number of args calling Redis command from script",
+    };
     check_arity(command, arguments).map_err(|_| (Some(command), wrong))?;
     Ok(command)
 }

@@ -17,6 +17,7 @@ fn setting(followers: usize, at: &[usize]) -> Setting {
     Setting {
         heads: 1 + at.iter().max().copied().unwrap_or(0),
         followers,
+        is_tree: false,
         senders: at.iter().enumerate().map(sender).collect(),
         is_asked: true,
     }
@@ -268,6 +269,7 @@ fn late_trades_stay_counted_when_the_second_venue_comes_after_a_restart() {
     let setting = Setting {
         heads: 1,
         followers: 2,
+        is_tree: false,
         senders: vec![
             (0, vec![(3, Some("XC"))]),
             (0, vec![(4, Some("XD")), (5, Some("XE"))]),
@@ -291,4 +293,104 @@ fn late_trades_stay_counted_when_the_second_venue_comes_after_a_restart() {
     let late = |hub: &Hub| hub.bar("S@XE").map(|bar| (bar.trades, bar.late));
     let late: Vec<_> = world.hubs[1..].iter().map(late).collect();
     assert_eq!(late, [Some((2, 0)), Some((1, 1))]);
+}
+
+/// The sum of the first followed hub and its symbol `S@consolidated` had one topic: each of its
+/// trades counted twice.
+#[test]
+fn the_sum_of_a_hub_in_a_tree_has_no_topic_of_a_part_of_it() {
+    use Step::*;
+    let sender = |head, venues: &[(u16, &'static str)]| {
+        let venues = venues.iter().map(|&(number, name)| (number, Some(name)));
+        (head, venues.collect::<Vec<_>>())
+    };
+    let setting = Setting {
+        heads: 3,
+        followers: 3,
+        is_tree: true,
+        senders: vec![
+            sender(0, &[(1, "XA"), (2, "XB")]),
+            sender(1, &[(3, "XC")]),
+            sender(2, &[(5, "XE")]),
+        ],
+        is_asked: true,
+    };
+    let [a, b, c, e] = [Trade(0, 0), Trade(0, 1), Trade(1, 0), Trade(2, 0)];
+    for order in [
+        [e, c, a, b, a],
+        [c, a, b, e, a],
+        [a, b, c, e, a],
+        [e, a, c, b, a],
+    ] {
+        let mut steps = vec![Deliver, Deliver];
+        order.iter().for_each(|step| steps.extend([*step, Deliver]));
+        steps.push(Settle);
+        let mut world = played(&setting, &steps);
+        // They may be partial without need: sums of hubs beside other venues are new to them.
+        for hub in &world.hubs[4..] {
+            let bar = hub.bar("S").expect("a bar");
+            assert_eq!((bar.trades, bar.volume), (5, 0b11111), "{order:?}");
+        }
+        // It comes back with other numbers for the same names.
+        for step in [Kill(3), Deliver, Deliver, a, Deliver, b, Settle] {
+            world.step(step);
+        }
+        let wrong = world.check_all();
+        assert!(wrong.is_empty(), "{order:?}: {}", wrong.join("\n"));
+    }
+}
+
+/// The sum went back to the day of XB and forward again: behind the first hub all trades of XA
+/// counted as late, and the bar as one that lacks them.
+#[test]
+fn trades_of_a_venue_that_leaves_and_returns_are_not_late_where_days_differ() {
+    use Step::*;
+    let steps = [
+        Deliver,
+        Deliver,
+        Day(XB, 0),
+        Day(XA, 0),
+        Day(XA, 0),
+        trade(XA),
+        trade(XB),
+        Deliver,
+        Minute,
+        trade(XB),
+        Deliver,
+        Leave(XA),
+        Deliver,
+        Again(XA),
+        quote(XA),
+        Deliver,
+        Settle,
+    ];
+    let world = played(&setting(2, &[0, 0]), &steps);
+    let late = world.hubs[1..].iter().map(|hub| hub.bar("S"));
+    let late: Vec<_> = late
+        .map(|bar| bar.map(|bar| (bar.is_partial, bar.late)))
+        .collect();
+    assert_eq!(late, [Some((false, 0)); 2]);
+}
+
+/// The first hub's value was named `consolidated` then, and counted as the venue that came last.
+#[test]
+fn the_open_stays_when_the_first_hub_finds_a_second_venue() {
+    use Step::*;
+    let steps = [
+        Deliver,
+        Deliver,
+        trade(XA),
+        Deliver,
+        trade(XC),
+        Deliver,
+        trade(XB),
+        Settle,
+    ];
+    let world = played(&setting(2, &[0, 0, 1]), &steps);
+    for hub in &world.hubs[2..] {
+        let board = &hub.market.board;
+        let topic = board.named("S").expect("a topic");
+        let value = board.value(topic.number).expect("a value");
+        assert_eq!(value.session_open, world.sent[0].price);
+    }
 }

@@ -9,6 +9,8 @@ pub(super) struct Setting {
     /// Hubs that publishers write to. The first follower follows all of them.
     pub(super) heads: usize,
     pub(super) followers: usize,
+    /// Whether the last of them is followed by the second follower instead: a tree of hubs.
+    pub(super) is_tree: bool,
     /// The hub of each publisher, and the numbers and names of its venues.
     pub(super) senders: Vec<(usize, Vec<Numbered>)>,
     /// Whether each hub has a client of all bars from its start on.
@@ -105,9 +107,17 @@ pub(super) fn random_history(seed: u64) -> (Setting, Vec<Step>) {
 }
 
 fn random_setting(random: &mut Random) -> Setting {
-    let heads = 1 + usize::from(random.one_in(3));
-    let followers = 1 + random.below(4 - heads);
-    let names = ["XA", "XB", "XC", "XD", "XE", "XF", "XG", "XH"];
+    let is_tree = random.one_in(6);
+    let (heads, followers) = match is_tree {
+        true => (2 + random.below(2), 2 + random.below(2)),
+        false => {
+            let heads = 1 + usize::from(random.one_in(3));
+            (heads, 1 + random.below(4 - heads))
+        }
+    };
+    let names = [
+        "XA", "XB", "XC", "XD", "XE", "XF", "XG", "XH", "XK", "XL", "XM", "XN",
+    ];
     let mut next = 0;
     let is_named = !random.one_in(5);
     let mut senders = Vec::new();
@@ -124,6 +134,7 @@ fn random_setting(random: &mut Random) -> Setting {
     Setting {
         heads,
         followers,
+        is_tree,
         senders,
         is_asked: !random.one_in(4),
     }
