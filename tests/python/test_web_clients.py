@@ -1,5 +1,6 @@
 """Web pages among the clients: CLIENT LIST and KILL, logouts, and pages that read nothing."""
 
+import contextlib
 import json
 import socket
 import struct
@@ -88,6 +89,25 @@ def test_a_logout_ends_the_streams_of_that_login_and_no_others(web):
     logged_in.close()
 
 
+def test_a_login_with_the_cookie_of_another_login_ends_that_one(web):
+    web.redis().execute_command("ACL", "SETUSER", "ann", "on", ">pw", "+@all", "~*", "&*")
+    right, wrong = (json.dumps({"user": "ann", "password": text}).encode() for text in ("pw", "no"))
+
+    def log_in(*headers, body=right):
+        status, answer, _ = http(web.web, "POST", "/login", headers, body)
+        return status, answer.get("set-cookie", "").partition(";")[0]
+
+    _, older = log_in()
+    pages_of_it = [Page(web.web, additional_headers={"Cookie": older}) for _ in range(4)]
+    assert log_in(f"Cookie: {older}", body=wrong)[0] == 401
+    assert all(page.do("PING") == "PONG" for page in pages_of_it), "a failed login ends nothing"
+    _, newer = log_in(f"Cookie: {older}")
+    for page in pages_of_it:
+        ends_with(page, 4002)
+    sessions = [http(web.web, "GET", "/api/session", [f"Cookie: {one}"]) for one in (older, newer)]
+    assert [json.loads(body)["user"] for _, _, body in sessions] == ["default", "ann"]
+
+
 def open_deaf(port, *messages):
     """A page that reads nothing but the response to its request."""
     one = socket.socket()
@@ -158,3 +178,39 @@ def test_pages_count_in_the_memory_limit_of_clients(web):
         while True:
             page.receive()
     assert int(redis.info("stats")["evicted_clients"]) == 1 and redis.ping()
+
+
+@pytest.mark.parametrize("reads", [False, True], ids=["reads nothing", "reads"])
+def test_an_evicted_page_locks_no_redis_client_out(web, reads):
+    before = [web.redis() for _ in range(4)]
+    assert all(redis.ping() for redis in before)
+    before[0].config_set("maxmemory-clients", "1mb")
+    for number in range(1, 4):
+        page = Page(web.web)
+        with contextlib.suppress(ConnectionClosed):
+            for part in range(1, 9):
+                topics = [f"live:{part}_{at}*b" for at in range(3_000)]
+                page.send({"sub": part, "topics": topics})
+            if reads:
+                for _ in range(8):
+                    page.receive()
+
+        def is_evicted():
+            # Clients that come and go: each command looks at the limit.
+            with contextlib.closing(web.redis()) as fresh:
+                return fresh.info("stats")["evicted_clients"] == number and fresh.ping()
+
+        eventually(is_evicted, "the page is evicted")
+        eventually(lambda: before[0].info("web")["web_streams"] == 0, "its stream has ended")
+        assert before[0].info("web")["web_memory_bytes"] == 0
+        assert all(redis.ping() for redis in before), "they hold little"
+        page.close()
+    assert before[0].info("stats")["evicted_clients"] == 3
+    assert web.redis().config_set("maxmemory-clients", "0")
+
+
+def test_a_limit_that_no_eviction_satisfies_lets_new_clients_in(web):
+    redis = web.redis()
+    redis.client_no_evict("ON")
+    redis.config_set("maxmemory-clients", "1")
+    assert web.redis().ping() and web.redis().config_set("maxmemory-clients", "0")

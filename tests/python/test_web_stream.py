@@ -1,5 +1,6 @@
 """The stream of web pages: topics as rows, commands with the user's rights, hostile frames."""
 
+import json
 import socket
 import struct
 
@@ -417,3 +418,15 @@ def test_a_view_is_a_page_of_many_topics(web, page):
     while page.receive() != {"done": 2, "reply": "OK"}:
         pass
     assert page.do("PING") == "PONG"
+
+
+def test_of_members_with_one_name_the_last_one_counts(web, page):
+    redis = web.redis()
+    redis.set("live:d", '{"a":1,"a":2}')
+    page.subscribe(1, "live:d")
+    assert page.rows["live:d"] == {"a": 2}
+    for value, row in [('{"a":1,"a":2,"a":3}', {"a": 3}), ('{"a":2,"a":3,"a":1}', {"a": 1}),
+                       ('{"a":2,"b":5,"\\u0061":4}', {"a": 4, "b": 5})]:
+        redis.set("live:d", value)
+        page.until(1, lambda rows: rows["live:d"] == row)
+        assert json.loads(redis.get("live:d")) == row

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tidewire_lane::ConnectionId;
 
 use crate::access::User;
+use crate::counted_bytes::CountedBytes;
 use crate::other_clients::{OtherClient, OtherClients, PageClient};
 use crate::tracked_clients::{self, ClientTracking};
 
@@ -22,6 +23,8 @@ pub struct Clients {
     /// Bytes that all clients hold together.
     memory_bytes: AtomicI64,
     evicted: AtomicU64,
+    /// Until when no more of them are cut off, because the last time was not enough, monotonic ns.
+    evicts_from_ns: AtomicU64,
 }
 
 /// One connected Redis client. Its lane writes; any thread reads.
@@ -70,9 +73,7 @@ pub struct Client {
     /// Bytes of commands queued since MULTI.
     pub queued_bytes: AtomicU64,
     /// Bytes of all that it holds, as counted in the sum of all clients.
-    pub memory_bytes: AtomicU64,
-    /// It was cut off because it held too much memory.
-    pub evicted: AtomicBool,
+    pub(crate) memory_bytes: CountedBytes,
     /// Name of the last command.
     pub last_command: Mutex<&'static str>,
     /// Commands queued since MULTI; -1 outside a transaction.
@@ -91,6 +92,22 @@ pub struct Client {
     pub monitors: AtomicBool,
     /// Whether it is a replica.
     pub is_replica: AtomicBool,
+}
+
+/// A client that may be cut off.
+#[derive(Debug)]
+enum Holder {
+    Client(Arc<Client>),
+    Page(Arc<OtherClient>),
+}
+
+/// What became of an eviction of clients.
+#[derive(Debug)]
+pub(crate) struct Eviction {
+    /// Lanes and connections of those that are to be cut off.
+    pub(crate) connections: Vec<(usize, ConnectionId)>,
+    /// Whether the rest hold no more than they may.
+    pub(crate) is_enough: bool,
 }
 
 /// The names that a client gives itself.
@@ -137,8 +154,7 @@ impl Clients {
             announced_bytes: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
             queued_bytes: AtomicU64::new(0),
-            memory_bytes: AtomicU64::new(0),
-            evicted: AtomicBool::new(false),
+            memory_bytes: CountedBytes::default(),
             last_command: Mutex::new("NULL"),
             multi: AtomicI64::new(-1),
             watched: AtomicU32::new(0),
@@ -161,37 +177,25 @@ impl Clients {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Forgets a client.
-    pub fn disconnect(&self, id: u64) {
-        let removed = self.by_id.lock().remove(&id);
-        if let Some(client) = removed {
-            debug_assert_eq!(client.id, id, "a client is found by its number");
-            debug_assert!(
-                !client.evicted.load(Ordering::Relaxed),
-                "a client is taken out of the list once"
-            );
-            client.evicted.store(true, Ordering::Relaxed);
-            let bytes = client.memory_bytes.swap(0, Ordering::Relaxed);
-            self.memory_bytes.fetch_sub(bytes as i64, Ordering::Relaxed);
-        }
+    /// Forgets a client. Returns whether it was there.
+    pub fn disconnect(&self, id: u64) -> bool {
+        let Some(client) = self.by_id.lock().remove(&id) else {
+            return false;
+        };
+        debug_assert_eq!(client.id, id, "a client is found by its number");
+        let is_first = client.memory_bytes.end(&self.memory_bytes);
+        debug_assert!(is_first, "a client is taken out of the list once");
+        is_first
     }
 
     /// Counts what a client holds now. Its lane calls this after a change.
     pub(crate) fn account(&self, client: &Client) {
-        if client.evicted.load(Ordering::Relaxed) {
-            return;
-        }
         let now = client.held_bytes();
         debug_assert!(
             now >= CLIENT_BYTES,
             "a client holds its own memory at least"
         );
-        let before = client.memory_bytes.load(Ordering::Relaxed);
-        if now != before {
-            client.memory_bytes.store(now, Ordering::Relaxed);
-            self.memory_bytes
-                .fetch_add(now as i64 - before as i64, Ordering::Relaxed);
-        }
+        client.memory_bytes.note(now, &self.memory_bytes);
     }
 
     /// Bytes that all clients hold together.
@@ -204,45 +208,71 @@ impl Clients {
         &self.evicted
     }
 
+    /// Returns whether cutting off clients may be of use at this time.
+    pub(crate) fn tries_to_evict(&self, now_ns: u64) -> bool {
+        now_ns >= self.evicts_from_ns.load(Ordering::Relaxed)
+    }
+
+    /// Cuts off no client before this time, monotonic ns.
+    pub(crate) fn put_off_eviction(&self, until_ns: u64) {
+        self.evicts_from_ns.store(until_ns, Ordering::Relaxed);
+    }
+
     /// Removes the clients and web pages that hold most, until the rest hold at most `bytes_max`,
-    /// and returns their lanes and connections, which are to be cut off. Clients with CLIENT
-    /// NO-EVICT stay.
+    /// and returns those that are to be cut off. Clients with CLIENT NO-EVICT stay. If they alone
+    /// leave no room for another client, those that hold little stay too: otherwise every new
+    /// client would be cut off, and no administrator could change the limit.
     #[cold]
-    pub(crate) fn evict(
-        &self,
-        others: &OtherClients,
-        bytes_max: u64,
-    ) -> Vec<(usize, ConnectionId)> {
-        let held = |client: &Client| client.memory_bytes.load(Ordering::Relaxed);
-        let held_by_page = |page: &OtherClient| page.page().map_or(0, PageClient::memory_bytes);
-        let mut clients = self.list();
-        clients.retain(|client| !client.no_evict.load(Ordering::Relaxed));
-        clients.sort_unstable_by_key(|client| held(client));
-        let mut pages = others.pages();
-        pages.sort_unstable_by_key(|page| held_by_page(page));
-        let mut evicted = Vec::new();
-        while self.memory_bytes() + others.pages_bytes() > bytes_max {
-            let client = clients.last().map(|client| held(client));
-            let page = pages.last().map(|page| held_by_page(page));
-            let (lane, connection) = match (client.is_none() && page.is_none(), page > client) {
-                (true, _) => break,
-                (false, true) => {
-                    let Some(page) = pages.pop() else { break };
-                    tracing::info!(address = page.address, "evicted");
-                    others.disconnect(page.lane, page.connection);
-                    (page.lane, page.connection)
-                }
-                (false, false) => {
-                    let Some(client) = clients.pop() else { break };
-                    tracing::info!(client = client.id, address = client.address, "evicted");
-                    self.disconnect(client.id);
-                    (client.lane, client.connection)
-                }
-            };
-            self.evicted.fetch_add(1, Ordering::Relaxed);
-            evicted.push((lane, connection));
+    pub(crate) fn evict(&self, others: &OtherClients, bytes_max: u64) -> Eviction {
+        let (mut holders, mut total, mut lasting) = (Vec::new(), 0, 0);
+        for client in self.list() {
+            let bytes = client.memory_bytes.get();
+            total += bytes;
+            match client.no_evict.load(Ordering::Relaxed) {
+                true => lasting += bytes,
+                false => holders.push((bytes, Holder::Client(client))),
+            }
         }
-        evicted
+        for page in others.pages() {
+            let bytes = page.page().map_or(0, PageClient::memory_bytes);
+            total += bytes;
+            holders.push((bytes, Holder::Page(page)));
+        }
+        holders.sort_unstable_by_key(|(bytes, _)| *bytes);
+        let spared_bytes = match lasting + LITTLE_BYTES > bytes_max {
+            true => LITTLE_BYTES,
+            false => 0,
+        };
+        let mut connections = Vec::new();
+        while total > bytes_max
+            && let Some((bytes, holder)) = holders.pop()
+            && bytes > spared_bytes
+        {
+            total -= bytes;
+            // Otherwise another lane does the same, or it has ended.
+            if let Some(place) = self.evict_one(others, &holder) {
+                self.evicted.fetch_add(1, Ordering::Relaxed);
+                connections.push(place);
+            }
+        }
+        Eviction {
+            connections,
+            is_enough: total <= bytes_max,
+        }
+    }
+
+    /// Removes a client or a page. Returns where it is, if it was there.
+    fn evict_one(&self, others: &OtherClients, holder: &Holder) -> Option<(usize, ConnectionId)> {
+        match holder {
+            Holder::Client(client) => self.disconnect(client.id).then(|| {
+                tracing::info!(client = client.id, address = client.address, "evicted");
+                (client.lane, client.connection)
+            }),
+            Holder::Page(page) => others.evict(page).then(|| {
+                tracing::info!(address = page.address, "evicted");
+                (page.lane, page.connection)
+            }),
+        }
     }
 
     /// A client by its number.
@@ -403,7 +433,7 @@ impl Client {
             self.shard_channels.load(Ordering::Relaxed),
             self.watched.load(Ordering::Relaxed),
             self.queued_bytes.load(Ordering::Relaxed),
-            self.memory_bytes.load(Ordering::Relaxed),
+            self.memory_bytes.get(),
             *self.last_command.lock(),
             self.user.lock().name(),
             self.tracking.redirect(),
@@ -418,6 +448,8 @@ impl Client {
 
 /// A client's state without what it asks for: session, connection, names.
 const CLIENT_BYTES: u64 = 2048;
+/// As much as a client that only asks short questions holds.
+const LITTLE_BYTES: u64 = 16 << 10;
 const SUBSCRIPTION_BYTES: u64 = 112;
 const WATCHED_BYTES: u64 = 128;
 
@@ -453,7 +485,7 @@ mod tests {
             .collect();
         all[4].no_evict.store(true, Ordering::Relaxed);
         let others = OtherClients::default();
-        assert_eq!(clients.evict(&others, 12_500_000).len(), 1);
+        assert_eq!(clients.evict(&others, 12_500_000).connections.len(), 1);
         assert!(clients.find(all[1].id).is_none());
         clients.account(&all[1]);
         let sum: u64 = [0, 2, 3, 4]
@@ -461,7 +493,9 @@ mod tests {
             .iter()
             .sum();
         assert_eq!((clients.memory_bytes(), clients.len()), (sum, 4));
-        all.iter().for_each(|client| clients.disconnect(client.id));
+        for client in all {
+            clients.disconnect(client.id);
+        }
         assert_eq!(clients.memory_bytes(), 0);
     }
 
@@ -485,8 +519,62 @@ mod tests {
             line.contains(" name=a_wall age=5 idle=5 flags=P "),
             "{line}"
         );
-        assert_eq!(clients.evict(&others, 500_000), [place]);
+        assert_eq!(clients.evict(&others, 500_000).connections, [place]);
         assert_eq!((others.pages_bytes(), clients.len()), (0, 1));
         clients.disconnect(small.id);
+    }
+
+    /// Its bytes stayed, and every client was cut off until a restart.
+    #[test]
+    fn a_page_that_is_swept_between_its_eviction_and_its_end_counts_nothing() {
+        let (clients, others) = (Clients::default(), OtherClients::default());
+        let place = (0, ConnectionId::NONE);
+        let addresses = || ("c:3".to_owned(), "b:2".to_owned());
+        let state = PageState {
+            memory_bytes: 6_000_000,
+            ..PageState::default()
+        };
+        for _ in 0..2 {
+            let page = others.connect(place, addresses(), 0);
+            others.show_page(&clients, &page, b"");
+            others.note_page(&page, state);
+            let eviction = clients.evict(&others, 1_000_000);
+            assert_eq!(
+                (&eviction.connections[..], eviction.is_enough),
+                (&[place][..], true)
+            );
+            others.note_page(&page, state);
+            assert_eq!(others.pages_bytes(), 0);
+            assert!(clients.evict(&others, 1_000_000).connections.is_empty());
+            others.disconnect(place.0, place.1);
+            others.note_page(&page, state);
+            assert_eq!(others.pages_bytes(), 0);
+        }
+        let page = others.connect(place, addresses(), 0);
+        others.show_page(&clients, &page, b"");
+        others.note_page(&page, state);
+        others.disconnect(place.0, place.1);
+        others.note_page(&page, state);
+        assert_eq!((others.pages_bytes(), others.list().len()), (0, 0));
+    }
+
+    #[test]
+    fn a_limit_below_what_must_stay_cuts_off_no_small_client() {
+        let (clients, others) = (Clients::default(), OtherClients::default());
+        let [lasting, large, small] = [3_000_000, 100_000, 0].map(|bytes| {
+            let client = connect(&clients);
+            client.query_bytes.store(bytes, Ordering::Relaxed);
+            clients.account(&client);
+            client
+        });
+        lasting.no_evict.store(true, Ordering::Relaxed);
+        for limit in [2_000_000, 1] {
+            let eviction = clients.evict(&others, limit);
+            assert!(!eviction.is_enough && clients.find(small.id).is_some());
+            assert!(clients.find(large.id).is_none());
+        }
+        clients.disconnect(lasting.id);
+        assert!(clients.evict(&others, 4_000).is_enough);
+        assert!(!clients.evict(&others, 1).is_enough && clients.find(small.id).is_some());
     }
 }

@@ -137,13 +137,31 @@ impl Server {
     pub(crate) fn evict_clients(&self, context: &mut Context) {
         let bytes_max = self.parameters.clients_bytes_max.load(Ordering::Relaxed);
         let held_bytes = || self.clients.memory_bytes() + self.other_clients.pages_bytes();
-        if bytes_max == 0 || held_bytes() <= bytes_max {
+        if bytes_max != 0 && held_bytes() > bytes_max {
+            self.evict_clients_now(context, bytes_max);
+        }
+    }
+
+    #[cold]
+    fn evict_clients_now(&self, context: &mut Context, bytes_max: u64) {
+        let clients = &self.clients;
+        if !clients.tries_to_evict(context.now_ns()) {
             return;
         }
-        for (lane, connection) in self.clients.evict(&self.other_clients, bytes_max) {
+        let eviction = clients.evict(&self.other_clients, bytes_max);
+        for (lane, connection) in eviction.connections {
             match lane == context.lane() {
                 true => context.cut_off(connection, CloseReason::Requested),
                 false => self.mail.send(lane, RedisMail::CutOff(connection)),
+            }
+        }
+        if !eviction.is_enough {
+            clients.put_off_eviction(context.now_ns() + USELESS_EVICTION_NS);
+            if let Some(left_out) = OVER_LIMIT.note_now() {
+                let held = clients.memory_bytes() + self.other_clients.pages_bytes();
+                let text = "clients hold more than maxmemory-clients, and the rest must stay: \
+                            raise the limit, or end clients that have CLIENT NO-EVICT";
+                tracing::warn!(left_out, held, limit = bytes_max, "{text}");
             }
         }
     }
@@ -238,6 +256,10 @@ impl Drop for Evicting<'_> {
 /// With less than this the program itself is a part of what the system gives that no key can
 /// make up for.
 const RESIDENT_BYTES_MIN: u64 = 128 << 20;
+/// How long after an eviction of clients that was not enough there is another one: each looks at
+/// all clients.
+const USELESS_EVICTION_NS: u64 = 20_000_000;
+static OVER_LIMIT: tidewire_retry::Seldom = tidewire_retry::Seldom::new(1, 60);
 /// Keys that go between two looks at the clock.
 const KEYS_A_LOOK: u64 = 16;
 

@@ -39,6 +39,7 @@ pub use clients::{Client, Clients, Labels};
 mod config;
 pub use config::RedisConfig;
 
+mod counted_bytes;
 pub mod counters;
 
 mod durability;

@@ -10,6 +10,7 @@ use tidewire_lane::ConnectionId;
 
 use crate::access::User;
 use crate::clients::Clients;
+use crate::counted_bytes::CountedBytes;
 
 /// All connected clients of the native feed, the ZeroMQ ports, the gateway and the web port.
 #[derive(Debug, Default)]
@@ -54,7 +55,7 @@ struct PageNumbers {
     channels: AtomicU32,
     patterns: AtomicU32,
     pending_bytes: AtomicU64,
-    memory_bytes: AtomicU64,
+    memory_bytes: CountedBytes,
     behind: AtomicU64,
     conflated: AtomicU64,
 }
@@ -129,18 +130,29 @@ impl OtherClients {
         state.pending_bytes.store(now.pending_bytes, relaxed);
         state.behind.store(now.behind, relaxed);
         state.conflated.store(now.conflated, relaxed);
-        let before = state.memory_bytes.swap(now.memory_bytes, relaxed);
-        let more = now.memory_bytes as i64 - before as i64;
-        self.pages_bytes.fetch_add(more, relaxed);
+        state.memory_bytes.note(now.memory_bytes, &self.pages_bytes);
     }
 
     /// Forgets the client of a connection, if there is one.
     pub fn disconnect(&self, lane: usize, connection: ConnectionId) {
         let removed = self.by_place.lock().remove(&(lane, connection));
         if let Some(page) = removed.as_ref().and_then(|client| client.page.get()) {
-            let bytes = page.state.memory_bytes.swap(0, Ordering::Relaxed);
-            self.pages_bytes.fetch_sub(bytes as i64, Ordering::Relaxed);
+            page.state.memory_bytes.end(&self.pages_bytes);
         }
+    }
+
+    /// Forgets a web page that is to be cut off. Returns whether it was there. Its lane knows of it
+    /// later, and what that notes until then counts nothing.
+    pub(crate) fn evict(&self, client: &OtherClient) -> bool {
+        let Some(page) = client.page() else {
+            return false;
+        };
+        let is_first = page.state.memory_bytes.end(&self.pages_bytes);
+        if is_first {
+            let place = (client.lane, client.connection);
+            self.by_place.lock().remove(&place);
+        }
+        is_first
     }
 
     /// Returns about how many bytes all web pages hold.
@@ -228,7 +240,7 @@ impl PageClient {
 
     /// About how many bytes it holds.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.state.memory_bytes.load(Ordering::Relaxed)
+        self.state.memory_bytes.get()
     }
 }
 

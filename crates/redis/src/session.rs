@@ -417,7 +417,7 @@ impl RespSession {
         let client = &self.state.client;
         client.query_bytes.store(bytes as u64, Ordering::Relaxed);
         self.state.account(server, context);
-        client.evicted.load(Ordering::Relaxed)
+        client.memory_bytes.has_ended()
     }
 }
 

@@ -1,5 +1,7 @@
 //! A strict parser of JSON (RFC 8259) that finds the parts of a text without building them.
 
+use std::borrow::Cow;
+
 /// A text that is not JSON, or nests deeper than [`DEPTH_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotJson;
@@ -306,6 +308,21 @@ pub fn write_text(out: &mut Vec<u8>, text: &[u8]) {
         }
     }
     out.push(b'"');
+}
+
+/// Returns a JSON string, with quotation marks, in the one form of its text: with no escape that it
+/// does not need.
+pub(crate) fn plain_string(quoted: &[u8]) -> Cow<'_, [u8]> {
+    if !quoted.contains(&b'\\') {
+        return Cow::Borrowed(quoted);
+    }
+    let mut out = vec![b'"'];
+    write_escaped(&mut out, &String::from_utf8_lossy(&text_of(quoted)));
+    out.push(b'"');
+    match out == quoted {
+        true => Cow::Borrowed(quoted),
+        false => Cow::Owned(out),
+    }
 }
 
 fn write_escaped(out: &mut Vec<u8>, text: &str) {

@@ -1,5 +1,6 @@
 //! The topics that the pages of one lane follow.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::hash_map::IntoIter;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -10,7 +11,7 @@ use foldhash::fast::RandomState;
 use crate::follower::{
     Follower, Full, MEMBER_BYTES, Member, SUBSCRIPTIONS_MAX, Selection, Sub, TOLD_BYTES, Told,
 };
-use crate::json::{NotJson, Scanner, write_text};
+use crate::json::{NotJson, Scanner, plain_string, write_text};
 use crate::row::{Row, Shape, Version};
 use crate::texts::Texts;
 
@@ -191,9 +192,13 @@ impl Table {
         };
         parsed.read(payload);
         let change = self.clock + 1;
-        let is_known = self.rows[id as usize]
-            .as_ref()
-            .is_some_and(|row| parsed.fits(&row.shape));
+        let known = self.rows[id as usize].as_ref();
+        let mut is_known = known.is_some_and(|row| parsed.fits(&row.shape));
+        if !is_known && let Some(settled) = parsed.settled() {
+            // The names of a shape are settled: values that fit one are too.
+            is_known = known.is_some_and(|row| settled.fits(&row.shape));
+            parsed = settled;
+        }
         let shape = (!is_known).then(|| self.shape_of(&parsed));
         if let Some(row) = &mut self.rows[id as usize] {
             self.row_bytes -= row.memory_bytes();
@@ -628,6 +633,36 @@ impl Parsed {
             }
         })?;
         scanner.end()
+    }
+
+    /// Returns the fields with each name once, in the one form of its text and with its last value,
+    /// as `JSON.parse` reads an object; `None` if they are so already.
+    fn settled(&self) -> Option<Parsed> {
+        let count = self.name_ends.len();
+        let mut places = HashMap::with_capacity_and_hasher(count, RandomState::default());
+        let mut fields: Vec<(Cow<'_, [u8]>, usize)> = Vec::with_capacity(count);
+        let mut is_settled = true;
+        for (at, name) in self.names().enumerate() {
+            let name = plain_string(name);
+            is_settled &= matches!(name, Cow::Borrowed(_));
+            let place = *places.entry(name.clone()).or_insert(fields.len());
+            match fields.get_mut(place) {
+                Some(field) => {
+                    field.1 = at;
+                    is_settled = false;
+                }
+                None => fields.push((name, at)),
+            }
+        }
+        if is_settled {
+            return None;
+        }
+        let mut settled = Parsed::default();
+        for (name, at) in fields {
+            let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+            settled.push(&name, &self.values[start as usize..self.ends[at] as usize]);
+        }
+        Some(settled)
     }
 
     fn names(&self) -> impl Iterator<Item = &[u8]> {

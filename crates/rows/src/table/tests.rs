@@ -338,6 +338,47 @@ fn pages_hold_all_of_the_memory_together_and_give_it_back() {
     assert!(table.take_freed(1 << 20) > 200_000 && table.take_freed(0) == 0);
 }
 
+/// A page took the fields by their place, and was told an earlier one.
+#[test]
+fn of_fields_with_one_name_the_last_one_counts() {
+    let mut table = table();
+    subscribe(&mut table, 0, 1, &["md:*"]);
+    publish(&mut table, &[0], "md:A", r#"{"a":1,"a":2}"#);
+    let first = r#"{"snap":1,"as_of":1,"rows":[[1,"md:A",{"a":2}]]}"#;
+    assert_eq!(snapshot(&mut table, (0, 1)), first);
+    for (at, (payload, fields)) in [
+        (r#"{"a":1,"a":2,"a":3}"#, Some(r#"{"a":3}"#)),
+        (r#"{"a":2,"a":1,"a":3}"#, None),
+        (r#"{"a":2,"b":1,"\u0061":4}"#, Some(r#"{"a":4,"b":1}"#)),
+        (r#"{"a":4,"b":1}"#, None),
+        (
+            r#"{"\/\n":5,"/\n":6}"#,
+            Some(r#"{"/\n":6,"a":null,"b":null}"#),
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        table.next((0, 1));
+        publish(&mut table, &[0], "md:A", payload);
+        let batch = fields.map(|fields| format!(r#"{{"batch":1,"rows":[[1,{fields}]]}}"#));
+        let expected: Vec<String> = batch.into_iter().collect();
+        assert_eq!(due(&mut table, (at as u64 + 1) * SECOND_NS), expected);
+    }
+    let row = table.by_name[&b"md:A"[..]];
+    let row = table.rows[row as usize].as_ref().expect("a row");
+    assert_eq!(row.find(br#""/\n""#), Some(&b"6"[..]));
+    let selection = Selection::new([&b"md:*"[..]], None, 10.0).short(true);
+    table.subscribe(0, 2, selection).unwrap();
+    while table.sweep() {}
+    publish(&mut table, &[0], "md:A", r#"{"a":1,"a":7}"#);
+    let short = snapshot(&mut table, (0, 2));
+    assert!(
+        short.ends_with(r#""rows":[[1,[0,7]]],"fields":{"0":"a"}}"#),
+        "{short}"
+    );
+}
+
 /// Pages that follow the same topics, each in its own way.
 fn selection_of(page: usize) -> Selection {
     let fields = [b"bid".to_vec(), b"size".to_vec()];

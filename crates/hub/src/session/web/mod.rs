@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicU64;
 
 use tidewire_fanout::Fanout;
 use tidewire_lane::{CloseReason, ConnectionId, Context, Peer};
-use tidewire_redis::{Identity, LaneParts, OtherClient, Proof, User, is_loopback};
+use tidewire_redis::{Identity, LaneParts, OtherClient, PageState, Proof, User, is_loopback};
 use tidewire_web::http::{self, Read, Reply};
 use tidewire_web::websocket::CloseCode;
 
@@ -302,12 +302,20 @@ impl WebSession {
             self.login = None;
             self.end_for(hub, fanout, context, stream::LOGGED_OUT);
         }
-        if let Stage::Stream(stream) = &self.stage {
-            let silent_ns = context.now_ns().saturating_sub(self.heard_ns);
-            let active_unix_ns = context.unix_ns().saturating_sub(silent_ns);
-            let state = stream.state(self.id, &fanout.rows, context, active_unix_ns);
-            self.identity.note_page(&hub.server, state);
-        }
+        let silent_ns = context.now_ns().saturating_sub(self.heard_ns);
+        let active_unix_ns = context.unix_ns().saturating_sub(silent_ns);
+        let pending_bytes = context.out_bytes(self.id) as u64;
+        let state = match &self.stage {
+            Stage::Stream(stream) => stream.state(self.id, &fanout.rows, context, active_unix_ns),
+            // What the stream had is gone. What is written for it stays until it has read.
+            Stage::Http | Stage::Ending => PageState {
+                active_unix_ns,
+                pending_bytes,
+                memory_bytes: pending_bytes,
+                ..PageState::default()
+            },
+        };
+        self.identity.note_page(&hub.server, state);
         let unread_bytes = context.out_bytes(self.id);
         let before = std::mem::replace(&mut self.unread_bytes, unread_bytes);
         let is_silent = context.now_ns().saturating_sub(self.heard_ns) >= PING_NS;

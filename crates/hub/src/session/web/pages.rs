@@ -92,7 +92,8 @@ impl WebSession {
         let Some((asset, tag)) = web.find(path) else {
             return self.reply(around, request, &plain("404 Not Found", "not found\n"));
         };
-        let packed = asset.packed.filter(|_| takes_gzip(request.headers));
+        let mut codings = request.headers.elements("Accept-Encoding");
+        let packed = asset.packed.filter(|_| takes_gzip(&mut codings));
         // The tag is of the bytes that are sent, so the two forms have two tags.
         let tag = match packed {
             Some(_) => format!("{}-gz\"", tag.trim_end_matches('"')),
@@ -103,7 +104,10 @@ impl WebSession {
             "ETag: {tag}\r\nCache-Control: no-cache\r\nVary: Accept-Encoding\r\n{encoding}"
         );
         let mut known = request.headers.elements("If-None-Match");
-        let reply = match known.any(|known| known == tag || known == "*") {
+        // The comparison is weak, as the RFC has it.
+        let is_known =
+            known.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag);
+        let reply = match is_known {
             true => empty("304 Not Modified", &headers),
             false => Reply {
                 status: "200 OK",
@@ -171,8 +175,13 @@ impl WebSession {
             Ok(user) => user,
             Err(denied) => return self.answer_denied(around, request, denied),
         };
-        let now_ns = around.context.now_ns();
-        let Some((token, ended)) = around.hub.web.logins.begin(user, now_ns) else {
+        let (now_ns, logins) = (around.context.now_ns(), &around.hub.web.logins);
+        // The browser forgets the login that it had, and no page could end that any more.
+        let older = cookie(request.headers).and_then(|one| logins.end(one));
+        if let Some(older) = older {
+            tell_logged_out(around.hub, older);
+        }
+        let Some((token, ended)) = logins.begin(user, now_ns) else {
             let reply = plain("503 Service Unavailable", "no randomness\n");
             return self.reply(around, request, &reply);
         };
@@ -297,15 +306,28 @@ pub(super) fn credentials(headers: Headers<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((text[..colon].to_vec(), text[colon + 1..].to_vec()))
 }
 
-/// Returns whether a browser takes gzip.
-fn takes_gzip(headers: Headers<'_>) -> bool {
-    let mut codings = headers.elements("Accept-Encoding");
-    codings.any(|coding| {
-        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
-        let weight = weight.trim().trim_start_matches("q=");
-        let is_refused = weight.parse().is_ok_and(|weight: f32| weight <= 0.0);
-        matches!(name.trim(), "gzip" | "*") && !is_refused
-    })
+/// Returns whether a browser that lists these codings takes gzip. What it says of gzip counts more
+/// than what it says of all codings.
+fn takes_gzip<'h>(codings: impl Iterator<Item = &'h str>) -> bool {
+    let (mut own, mut any) = (None, None);
+    for coding in codings {
+        let (name, parameters) = coding.split_once(';').unwrap_or((coding, ""));
+        let mut parameters = parameters.split(';').filter_map(|one| one.split_once('='));
+        let weight = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+        let weight = weight.map_or(1.0, |(_, weight)| weight.trim().parse().unwrap_or(0.0));
+        match name.trim() {
+            "*" => any = Some(weight),
+            name if is_gzip(name) => own = Some(weight),
+            _ => {}
+        }
+    }
+    own.or(any).is_some_and(|weight: f32| weight > 0.0)
+}
+
+fn is_gzip(coding: &str) -> bool {
+    ["gzip", "x-gzip"]
+        .iter()
+        .any(|name| name.eq_ignore_ascii_case(coding))
 }
 
 /// Decodes a value of a query: `+`, and octets as `%` and two digits.
@@ -386,3 +408,34 @@ fn empty<'r>(status: &'r str, headers: &'r str) -> Reply<'r> {
 
 /// Limits the log lines about web pages.
 static FOREIGN_PAGE: tidewire_retry::Seldom = tidewire_retry::Seldom::new(3, 10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_is_taken_in_any_case_and_not_with_weight_0() {
+        for (list, is_taken) in [
+            ("gzip", true),
+            ("GZIP", true),
+            ("X-GZip", true),
+            ("br, Gzip;q=0.1", true),
+            ("*", true),
+            ("*;q=0, gzip", true),
+            ("gzip ; Q=1.000", true),
+            ("gzip;q=0", false),
+            ("GZIP; q=0.000", false),
+            ("gzip;q=0, *", false),
+            ("*, gzip; Q=0", false),
+            ("gzip;q=nonsense", false),
+            ("br, deflate", false),
+            ("", false),
+        ] {
+            assert_eq!(
+                takes_gzip(list.split(',').map(str::trim)),
+                is_taken,
+                "{list}"
+            );
+        }
+    }
+}

@@ -328,9 +328,11 @@ impl Sort {
 }
 
 impl Key {
-    /// Returns the key of a value. A text that is a number counts as one.
+    /// Returns the key of a value. A text that is a number counts as one, and `null` as no field:
+    /// pages read it so.
     fn of(value: &[u8]) -> Self {
         let text = match value.first() {
+            _ if value == b"null" => return Key::Missing,
             Some(b'"') => text_of(value),
             _ => value.to_vec(),
         };
@@ -530,5 +532,31 @@ mod tests {
             text.contains(r#""total":9,"#) && text.contains(r#""T09998""#),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_field_that_is_null_sorts_as_one_that_is_missing() {
+        let topics = [
+            ("a", r#"{"v":null}"#),
+            ("b", r#"{"v":"null"}"#),
+            ("c", r#"{"v":true}"#),
+            ("d", r#"{"v":[1]}"#),
+            ("e", r#"{"v":7}"#),
+            ("f", r#"{"w":1}"#),
+            ("g", r#"{"v":9,"v":1}"#),
+        ];
+        for (descending, names) in [(false, "gedbcaf"), (true, "egcbdaf")] {
+            let request = Request {
+                descending,
+                ..by("v", 0, 9)
+            };
+            let (mut table, mut view) = view(&topics, request);
+            let text = page(&mut table, &mut view, 1).expect("a page");
+            let told: String = text
+                .split(",\"")
+                .filter_map(|part| part.get(..2)?.strip_suffix('"'))
+                .collect();
+            assert_eq!(told, names, "{text}");
+        }
     }
 }
