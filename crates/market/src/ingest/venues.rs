@@ -217,6 +217,10 @@ impl Work<'_> {
         if let (Some(mut slot), Some(value)) = (self.writer.slot(topic.number), value.as_ref()) {
             slot.replace(value);
         }
+        if let Some(value) = &value {
+            // Before that of the venue that comes now.
+            topic.opened(value.session_open, self.journal.next_sequence());
+        }
         topic.continue_open(name);
         topic.take_times(name);
         topic.valued_in(name.valued_session());

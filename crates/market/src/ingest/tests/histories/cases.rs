@@ -386,11 +386,17 @@ fn the_open_stays_when_the_first_hub_finds_a_second_venue() {
         trade(XB),
         Settle,
     ];
-    let world = played(&setting(2, &[0, 0, 1]), &steps);
-    for hub in &world.hubs[2..] {
-        let board = &hub.market.board;
-        let topic = board.named("S").expect("a topic");
-        let value = board.value(topic.number).expect("a value");
-        assert_eq!(value.session_open, world.sent[0].price);
+    // XC is at another hub that is followed, or at the follower itself.
+    for is_own in [false, true] {
+        let mut setting = setting(2, &[0, 0, 1]);
+        setting.heads -= usize::from(is_own);
+        let mut world = World::new(&setting);
+        steps.into_iter().for_each(|step| world.step(step));
+        for (place, hub) in world.hubs.iter().enumerate().skip(setting.heads) {
+            let board = &hub.market.board;
+            let topic = board.named("S").expect("a topic");
+            let value = board.value(topic.number).expect("a value");
+            assert_eq!(value.session_open, world.sent[0].price, "{place} {is_own}");
+        }
     }
 }
