@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::{pair_at, raw_socket, receive, send};
-use tidewire_zmq::{Context, SocketType};
+use tidewire_zmq::{Context, SendFlags, SocketType};
 
 /// The allocation failed, and with it the whole process.
 #[test]
@@ -22,6 +22,12 @@ fn a_peer_whose_frame_fits_into_no_memory_ended_the_process() {
     );
     send(&push, &[b"before"]);
     assert_eq!(receive(&pull), [b"before"]);
+
+    let place = "ws://127.0.0.1:*";
+    let [far, near] = pair_at(&context, place, SocketType::Pull, SocketType::Push);
+    send(&near, &[b"before"]);
+    assert_eq!(receive(&far), [b"before"]);
+    let large = vec![0; 180 << 20];
 
     let whole = getrlimit(Resource::As);
     let status = fs::read_to_string("/proc/self/statm").unwrap();
@@ -52,5 +58,9 @@ fn a_peer_whose_frame_fits_into_no_memory_ended_the_process() {
         send(&push, &[b"meanwhile"]);
         assert_eq!(receive(&pull), [b"meanwhile"]);
     }
+    // There is memory for the message, and not for its second copy as a frame of WebSocket.
+    let _ = near.send_bytes(&large, SendFlags::default());
+    send(&push, &[b"afterwards"]);
+    assert_eq!(receive(&pull), [b"afterwards"]);
     setrlimit(Resource::As, whole).unwrap();
 }

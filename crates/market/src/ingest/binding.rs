@@ -97,6 +97,7 @@ impl Batch<'_> {
         let owner = self.work.market.board.slots().slot(topic.number)?.owner();
         // Beside other sources of this hub it is one venue among several.
         let is_alone = topic.parent().is_none() && !topic.is_consolidated();
+        let is_alone = is_alone && !self.work.is_of_other_symbol(topic, known.name());
         (is_alone && owner == Some(self.work.source)).then(|| topic.clone())
     }
 }

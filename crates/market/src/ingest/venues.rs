@@ -44,7 +44,7 @@ impl Work<'_> {
     ) -> Option<Arc<Topic>> {
         let name = known.name();
         let (venue, is_named) = venues.name(number);
-        if name.parent().is_some() {
+        if name.parent().is_some() || self.is_of_other_symbol(name, name) {
             let topic = self.claim_apart(name, venues, number);
             if topic.is_none() {
                 self.warn_no_topic(name, &venue, TOO_MANY_SOURCES);

@@ -81,7 +81,7 @@ impl Outbound {
         self.greeting_left -= zmtp.len() - rest.len();
         while !rest.is_empty() {
             if self.left > 0 {
-                rest = self.say_body(rest, out);
+                rest = self.say_body(rest, out)?;
                 continue;
             }
             if self.unsaid > 0 {
@@ -162,23 +162,25 @@ impl Outbound {
         let (size, mut body) = (head.size, body);
         let whole = body.len();
         if self.left > 0 && !body.is_empty() {
-            body = self.say_body(body, out);
+            body = self.say_body(body, out)?;
         }
         Ok(size + whole - body.len())
     }
 
-    /// Sends the available part of a body. Returns the rest.
-    fn say_body<'z>(&mut self, zmtp: &'z [u8], out: &mut Vec<u8>) -> &'z [u8] {
+    /// Sends the available part of a body. Returns the rest. A body for whose copy there is no
+    /// memory ends the connection, not the process.
+    fn say_body<'z>(&mut self, zmtp: &'z [u8], out: &mut Vec<u8>) -> Result<&'z [u8], Error> {
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
         let (body, rest) = zmtp.split_at(left.min(zmtp.len()));
         let begin = out.len();
+        out.try_reserve(body.len()).map_err(|_| Error::Closed)?;
         out.extend_from_slice(body);
         if self.masks {
             mask(&mut out[begin..], self.key, self.at);
         }
         self.at = self.at.wrapping_add(body.len() as u64);
         self.left -= body.len() as u64;
-        rest
+        Ok(rest)
     }
 
     /// Sends the header of a frame. Returns the mask key, zeros if there is none.

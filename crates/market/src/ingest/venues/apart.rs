@@ -84,6 +84,12 @@ impl Work<'_> {
         (is_free && self.claim(&topic).is_ok()).then_some(topic)
     }
 
+    /// Returns whether a topic is that of another symbol of the source than `name`.
+    pub(in crate::ingest) fn is_of_other_symbol(&self, topic: &Topic, name: &Topic) -> bool {
+        let symbol = self.apart.get(&topic.number);
+        symbol.is_some_and(|&symbol| symbol != name.number)
+    }
+
     /// Returns whether a topic can be that of the source's symbol `name`: it is that of no other
     /// symbol.
     fn may_be(&self, topic: &Topic, name: &Topic) -> bool {

@@ -6,10 +6,11 @@ const XA: usize = 0;
 const XB: usize = 1;
 const XC: usize = 2;
 const XD: usize = 3;
+const XE: usize = 4;
 
 /// Returns the publishers of venues XA, XB and so on, one for each, at these hubs.
 fn setting(followers: usize, at: &[usize]) -> Setting {
-    let names = ["XA", "XB", "XC", "XD"];
+    let names = ["XA", "XB", "XC", "XD", "XE"];
     let sender = |(place, head): (usize, &usize)| {
         let number = place as u16 + 1;
         (*head, vec![(number, Some(names[place]))])
@@ -397,6 +398,76 @@ fn the_open_stays_when_the_first_hub_finds_a_second_venue() {
             let topic = board.named("S").expect("a topic");
             let value = board.value(topic.number).expect("a value");
             assert_eq!(value.session_open, world.sent[0].price, "{place} {is_own}");
+        }
+    }
+}
+
+/// At the third follower, which has sources of its own like the two before it, the symbols
+/// `S@consolidated` and `S@consolidated#2` of the hub before it had one topic.
+#[test]
+fn the_sums_of_three_hubs_in_a_row_have_a_topic_each() {
+    use Step::*;
+    let mut setting = setting(3, &[0, 0, 1, 2, 3]);
+    setting.heads = 1;
+    for order in [
+        [
+            quote(XC),
+            quote(XE),
+            trade(XD),
+            trade(XA),
+            trade(XB),
+            trade(XA),
+        ],
+        [
+            trade(XC),
+            trade(XE),
+            trade(XD),
+            trade(XA),
+            trade(XB),
+            trade(XA),
+        ],
+        [
+            trade(XA),
+            trade(XB),
+            trade(XC),
+            trade(XD),
+            trade(XE),
+            trade(XA),
+        ],
+        [
+            trade(XE),
+            trade(XD),
+            trade(XC),
+            trade(XB),
+            trade(XA),
+            trade(XB),
+        ],
+    ] {
+        let mut world = World::new(&setting);
+        (0..4).for_each(|_| world.step(Deliver));
+        for step in order {
+            world.step(step);
+            world.step(Deliver);
+        }
+        world.step(Settle);
+        for (place, hub) in world.hubs.iter().enumerate() {
+            let wrong = world.check_sums(place);
+            assert!(wrong.is_empty(), "{order:?}: {}", wrong.join("\n"));
+            let journal = hub.market.journal.lock();
+            let mut trades = Vec::new();
+            for sequence in 1..journal.next_sequence() {
+                if let Some(Message::Trade(trade)) = journal.message(sequence) {
+                    trades.push((trade.symbol, trade.size));
+                }
+            }
+            let all = trades.len();
+            trades.sort_unstable();
+            trades.dedup();
+            assert_eq!(
+                trades.len(),
+                all,
+                "{order:?}: hub {place} told a trade twice"
+            );
         }
     }
 }
