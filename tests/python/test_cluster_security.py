@@ -226,7 +226,8 @@ def test_a_hub_heard_the_inboxes_of_others_and_could_forge_what_nats_answers(
                "the edge ignores it")
     publisher.trade(1, 12, 1)
     wait_for(edge, "md:ONE", last=12, volume=7, stale=0)
-    assert int(figures(owner)["frames"]) > int(sent) and figures(owner)["owner"] == "1"
+    eventually(lambda: int(figures(owner)["frames"]) > int(sent), "the owner has sent more")
+    assert figures(owner)["owner"] == "1"
     eventually(lambda: figures(owner)["unacknowledged"] == "0", "all is acknowledged")
     standby.close()
 
