@@ -509,13 +509,13 @@ impl Batch<'_> {
         self.take_over_book(topic, time_ns);
         let told = self.symbols.take_told(symbol, self.venues.key(venue));
         topic.away_upstream(told & Figures::AWAY != 0);
-        self.announce_namesake(topic);
+        let namesake = self.announce_namesake(topic);
         let before = self.work.seen(topic.number);
         self.work
             .revive(topic, apply::upstream_flags(told), (time_ns, is_replaced));
         let is_revived = self.work.seen(topic.number) != before;
         self.work.end_repeating(topic, is_replaced);
-        self.find_namesake(topic, is_replaced);
+        self.take_namesake(topic, namesake, is_replaced);
         self.succeed_in_bars(topic);
         is_revived
     }

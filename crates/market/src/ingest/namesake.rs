@@ -60,10 +60,20 @@ impl Batch<'_> {
     /// topic's value from now on; if `is_replaced`, from that first value on, which replaces the
     /// one of before.
     pub(super) fn find_namesake(&mut self, topic: &Arc<Topic>, is_replaced: bool) {
-        if topic.is_consolidated() || topic.parent().is_some() {
+        let found = self.namesake_of(topic);
+        self.take_namesake(topic, found, is_replaced);
+    }
+
+    /// Does the same with the namesake that was found.
+    pub(super) fn take_namesake(
+        &mut self,
+        topic: &Arc<Topic>,
+        found: Option<Arc<Topic>>,
+        is_replaced: bool,
+    ) {
+        if !may_have_namesake(topic) {
             return;
         }
-        let found = self.namesake_of(topic);
         let before = self.work.link_namesake(topic, found.as_ref());
         if let Some(before) = before
             && found
@@ -99,17 +109,18 @@ impl Batch<'_> {
 
     /// Tells the readers of the hub's own feed which topic only repeats this one from now on,
     /// before anything of this one at its venue: to them the name is free then for what follows.
-    pub(super) fn announce_namesake(&mut self, topic: &Arc<Topic>) {
-        if !topic.is_consolidated()
-            && topic.parent().is_none()
-            && let Some(found) = self.namesake_of(topic)
-        {
-            self.work.begin_repeating(&found);
-        }
+    /// Returns that topic, if there is one.
+    pub(super) fn announce_namesake(&mut self, topic: &Arc<Topic>) -> Option<Arc<Topic>> {
+        let found = self.namesake_of(topic)?;
+        self.work.begin_repeating(&found);
+        Some(found)
     }
 
     /// Returns the topic that is free to be the namesake of one, which the source claims.
     fn namesake_of(&mut self, topic: &Arc<Topic>) -> Option<Arc<Topic>> {
+        if !may_have_namesake(topic) {
+            return None;
+        }
         let venue = topic.facts().venue_name.clone();
         let symbol = topic.definition().name;
         let name = format!("{}{VENUE_SEPARATOR}{venue}", symbol.as_str());
@@ -276,4 +287,9 @@ impl Work<'_> {
         self.publish(namesake);
         true
     }
+}
+
+/// Returns whether a topic is of one venue, and no venue of a symbol itself.
+fn may_have_namesake(topic: &Topic) -> bool {
+    !topic.is_consolidated() && topic.parent().is_none()
 }

@@ -424,17 +424,13 @@ impl Work<'_> {
         number: u16,
     ) -> Vec<Arc<Topic>> {
         let (venue, _) = venues.name(number);
-        let is_left = |topic: &Topic, is_sum: bool| {
+        let sum = self.own_sum(name, venues.feed());
+        let is_left = |topic: &Topic| {
             let goes_on = match number {
-                CONSOLIDATED => is_sum,
+                CONSOLIDATED => sum.as_deref().is_some_and(|sum| std::ptr::eq(sum, topic)),
                 _ => *topic.facts().venue_name == *venue,
             };
             self.slot_owner(topic) == Some(self.source) && !goes_on
-        };
-        let sum = self.own_sum(name, venues.feed());
-        let is_left = |topic: &Topic| {
-            let is_sum = sum.as_deref().is_some_and(|sum| std::ptr::eq(sum, topic));
-            is_left(topic, is_sum)
         };
         std::iter::from_fn(|| name.remove_member(is_left)).collect()
     }

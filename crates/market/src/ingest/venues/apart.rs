@@ -93,10 +93,10 @@ impl Work<'_> {
     /// Returns whether a topic can be that of the source's symbol `name`: it is that of no other
     /// symbol.
     fn may_be(&self, topic: &Topic, name: &Topic) -> bool {
-        let symbol = self.apart.get(&topic.number);
-        symbol.is_none_or(|&symbol| symbol == name.number)
+        let is_symbol = self.apart.contains_key(&topic.number);
+        !self.is_of_other_symbol(topic, name)
             && !topic.is_consolidated()
-            && (symbol.is_some() || !is_sum_of_any(topic))
+            && (is_symbol || !is_sum_of_any(topic))
     }
 
     /// Returns the topic of the consolidated value that the source, a hub of the name `feed`, gives
@@ -108,13 +108,9 @@ impl Work<'_> {
         };
         name.with_members(|members| {
             let mut members = members.iter().map(|member| &member.topic);
-            let is_own = |topic: &&Arc<Topic>| {
-                venues::is_consolidated(&topic.facts().venue_name)
-                    && *topic.facts().source_name == *feed
-                    && !self.apart.contains_key(&topic.number)
-                    && is_free(topic)
-            };
-            members.find(is_own).cloned()
+            members
+                .find(|topic| self.has_sum(topic, feed) && is_free(topic))
+                .cloned()
         })
     }
 
@@ -122,8 +118,14 @@ impl Work<'_> {
     /// name `feed`, gives beside other sources. A symbol of the hub with the same name is another
     /// one: a part of that value.
     pub(super) fn is_sum(&self, topic: &Topic, feed: &str) -> bool {
-        is_sum_of_any(topic)
-            && *topic.facts().source_name == *feed
+        is_sum_of_any(topic) && self.has_sum(topic, feed)
+    }
+
+    /// Does the same for a topic that is known to be a venue of the symbol.
+    fn has_sum(&self, topic: &Topic, feed: &str) -> bool {
+        let facts = topic.facts();
+        venues::is_consolidated(&facts.venue_name)
+            && *facts.source_name == *feed
             && !self.apart.contains_key(&topic.number)
     }
 }
