@@ -421,15 +421,23 @@ fn what_waited_for_an_xpub_was_lost_when_it_disconnected() {
         xsub.bind(&endpoint).unwrap();
         let xpub = socket(&context, SocketType::Xpub);
         xpub.connect(&endpoint).unwrap();
-        wait_until(&endpoint, || !xsub.peers().unwrap().is_empty());
-        send(&xsub, &[b"here"]);
-        assert_eq!(receive(&xpub), [b"here"]);
+        // What comes before the handshake is done goes to no peer.
+        wait_until(&endpoint, || {
+            send(&xsub, &[b"here"]);
+            xpub.events().unwrap().readable
+        });
         let sent: [&[&[u8]]; 4] = [&[b"\x01a"], &[b"one", b"more"], &[b"\x01b"], &[b"last"]];
         sent.iter().for_each(|frames| send(&xsub, frames));
         wait_until(&endpoint, || xsub.peers().unwrap()[0].queued == 0);
         xpub.disconnect(&endpoint).unwrap();
         let expect = |frames: &[&[u8]]| {
-            let first = xpub.receive(false);
+            let mut first = xpub.receive(false);
+            while first
+                .as_ref()
+                .is_ok_and(|frame| frame.as_slice() == b"here")
+            {
+                first = xpub.receive(false);
+            }
             assert!(first.is_ok(), "{endpoint}: nothing in place of {frames:?}");
             assert_eq!(first.unwrap().as_slice(), frames[0], "{endpoint}");
             for frame in &frames[1..] {
