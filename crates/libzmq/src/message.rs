@@ -192,15 +192,10 @@ fn unfilled(size: usize) -> Result<Vec<u8>, Errno> {
     Ok(unsafe { Vec::from_raw_parts(room, size, size) })
 }
 
-/// Returns a message with a copy of the bytes. Where there is no memory for a long one, that is an
-/// error as in libzmq, not the end of the process.
+/// Returns a message with a copy of the bytes. Where there is no memory for it, that is an error as
+/// in libzmq, not the end of the process.
 pub(crate) fn copied(bytes: &[u8]) -> Result<Message, Errno> {
-    if bytes.len() < LONG_BYTES_MIN {
-        return Ok(Message::from_slice(bytes));
-    }
-    let mut room = unfilled(bytes.len())?;
-    room.copy_from_slice(bytes);
-    Ok(Message::from_vec(room))
+    Message::try_from_slice(bytes).map_err(|_| Errno(ENOMEM))
 }
 
 /// `zmq_msg_init_buffer`: copies the bytes.

@@ -1,5 +1,6 @@
 //! Messages: one frame each, cheap to move, cheap to clone.
 
+use std::alloc::{Layout, handle_alloc_error};
 use std::collections::TryReserveError;
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -81,26 +82,30 @@ impl Message {
                 bytes: short,
             });
         }
-        let mut room = match rooms::take(bytes.len()) {
-            Some(mut room) => {
-                room.clear();
-                room
-            }
-            None => Vec::with_capacity(bytes.len()),
-        };
-        room.extend_from_slice(bytes);
-        Message::of(Body::Owned(Room::of(room)))
+        match Message::copy_long(bytes) {
+            Ok(message) => message,
+            Err(_) => handle_alloc_error(Layout::for_value(bytes)),
+        }
     }
 
-    /// Copies bytes that a peer has sent, as many as it likes.
-    pub(crate) fn try_from_slice(bytes: &[u8]) -> Result<Message, TryReserveError> {
-        if bytes.len() < LARGE_BYTES {
-            return Ok(Message::from_slice(bytes));
+    /// Copies bytes of which there may be more than memory for them.
+    ///
+    /// # Errors
+    /// There is no memory for the copy.
+    pub fn try_from_slice(bytes: &[u8]) -> Result<Message, TryReserveError> {
+        match bytes.len() {
+            ..=SHORT_ROOM_BYTES => Ok(Message::from_slice(bytes)),
+            _ => Message::copy_long(bytes),
         }
-        let mut copy = Vec::new();
-        copy.try_reserve_exact(bytes.len())?;
-        copy.extend_from_slice(bytes);
-        Ok(Message::from_vec(copy))
+    }
+
+    #[inline]
+    fn copy_long(bytes: &[u8]) -> Result<Message, TryReserveError> {
+        let mut room = rooms::take(bytes.len()).unwrap_or_default();
+        room.clear();
+        room.try_reserve_exact(bytes.len())?;
+        room.extend_from_slice(bytes);
+        Ok(Message::of(Body::Owned(Room::of(room))))
     }
 
     /// Takes the bytes over without a copy.
@@ -495,9 +500,6 @@ fn fits_again(room: &Vec<u8>, length: usize) -> bool {
 
 /// Room up to this is used again for any shorter body.
 const REUSED_BYTES_MIN: usize = 1 << 10;
-
-/// A shorter message is worth no look for memory.
-const LARGE_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {

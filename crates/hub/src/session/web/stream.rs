@@ -316,12 +316,13 @@ impl Stream {
     ) -> bool {
         let id = page.id;
         let server = &around.hub.server;
-        for (kind, name) in names_of(&selection) {
+        let names = names_of(&selection);
+        for (kind, name) in &names {
             let command: &[u8] = match kind {
                 Kind::Pattern => b"psubscribe",
                 _ => b"subscribe",
             };
-            if let Err(text) = page.identity.check(server, &[command, &name]) {
+            if let Err(text) = page.identity.check(server, &[command, name]) {
                 self.refuse_as(id, around.context, number, &text);
                 return false;
             }
@@ -329,7 +330,6 @@ impl Stream {
         self.end_subscription(id, around.lane.fanout, around.hub, number);
         self.log.take_if(|log| log.number == number);
         let fanout = &mut *around.lane.fanout;
-        let names = names_of(&selection);
         let begun = match is_view {
             true => fanout.rows.subscribe_view(id.index(), number, selection),
             false => fanout.rows.subscribe(id.index(), number, selection),
