@@ -83,8 +83,8 @@ impl Link {
         self.give(Command::Listen(pattern.to_owned()));
     }
 
-    /// Publishes without an answer. Returns false if too much waits for the servers: the message is
-    /// dropped then.
+    /// Publishes without an answer. What is published while the link is down is dropped. Returns
+    /// false if too much waits for the servers: the message is dropped too.
     pub fn publish(&self, subject: &str, payload: Bytes) -> bool {
         let length = payload.len();
         let before = self.published_bytes.fetch_add(length, Ordering::AcqRel);

@@ -5,6 +5,7 @@
 //! gone: no further message goes to it, and what it says is dropped.
 
 use crate::endpoint::{Loss, Role};
+use crate::kind::SocketType;
 use crate::peer::Peer;
 use crate::slab::Key;
 use crate::state::{Recipient, State, Timer};
@@ -82,6 +83,9 @@ impl State {
             self.matched.retain(|&known| known != key);
             if self.sending.recipient == Recipient::Peer(key) {
                 self.sending.recipient = Recipient::None;
+                if self.kind == SocketType::Req {
+                    self.exchange.peer = None;
+                }
             }
         }
         let peer = self.peers.get(key)?;

@@ -209,7 +209,10 @@ impl State {
         head.clear();
         self.sending.frames = head;
         match self.kind {
-            SocketType::Req => self.exchange.is_open = true,
+            // A request whose peer has gone between its frames is dropped: there will be no reply.
+            SocketType::Req => {
+                self.exchange.is_open = self.sending.recipient != Recipient::None;
+            }
             SocketType::Rep => self.exchange.is_open = false,
             _ => {}
         }

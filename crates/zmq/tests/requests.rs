@@ -2,8 +2,8 @@
 
 mod support;
 
-use support::{pair_at, receive, send, set_int};
-use tidewire_zmq::{Context, Socket, SocketType};
+use support::{LAST, MORE, last_endpoint, pair_at, receive, send, set_int, socket};
+use tidewire_zmq::{Context, Message, Socket, SocketType};
 
 const REQ_CORRELATE: i32 = 52;
 const REQ_RELAXED: i32 = 53;
@@ -98,5 +98,28 @@ fn a_second_reply_that_nothing_has_read_is_not_the_reply_to_the_next_request() {
         assert_eq!(receive(&router)[2], b"second");
         send(&router, &[&name, b"", b"three"]);
         assert_eq!(receive(&request), [b"three"], "{endpoint}");
+    }
+}
+
+/// The request was dropped, and the socket took no other: it waited for the reply.
+#[test]
+fn a_request_whose_peer_goes_between_its_frames_leaves_the_socket_ready_for_the_next() {
+    for endpoint in ENDPOINTS {
+        let context = Context::new();
+        let [request, gone] = pair_at(&context, endpoint, SocketType::Req, SocketType::Rep);
+        let mut frame = Message::from_slice(b"begun");
+        request.send(&mut frame, MORE).unwrap();
+        gone.close().unwrap();
+        while request.events().unwrap().writable {
+            std::thread::yield_now();
+        }
+        let mut frame = Message::from_slice(b"ended");
+        request.send(&mut frame, LAST).unwrap();
+        let reply = socket(&context, SocketType::Rep);
+        reply.connect(&last_endpoint(&request)).unwrap();
+        send(&request, &[b"next", b"one"]);
+        assert_eq!(receive(&reply), [&b"next"[..], b"one"], "{endpoint}");
+        send(&reply, &[b"answer"]);
+        assert_eq!(receive(&request), [b"answer"], "{endpoint}");
     }
 }
