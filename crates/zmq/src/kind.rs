@@ -168,6 +168,18 @@ impl SocketType {
         matches!(self, SocketType::Sub | SocketType::Xsub | SocketType::Dish)
     }
 
+    /// Whether the socket can keep the last message alone (`CONFLATE`).
+    pub(crate) const fn conflates(self) -> bool {
+        matches!(
+            self,
+            SocketType::Dealer
+                | SocketType::Push
+                | SocketType::Pull
+                | SocketType::Pub
+                | SocketType::Sub
+        )
+    }
+
     /// Whether what is wanted are beginnings of messages.
     pub(crate) const fn has_topics(self) -> bool {
         (self.is_publisher() || self.is_subscriber()) && !self.is_single_framed()

@@ -121,7 +121,7 @@ impl Peer {
         Peer {
             link,
             origin,
-            conflates: options.conflate,
+            conflates: options.conflate && kind.conflates(),
             options,
             routing_id: Vec::new(),
             is_attached: false,

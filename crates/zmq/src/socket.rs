@@ -665,7 +665,7 @@ impl State {
             receive_high_water: self.options.receive_high_water.max(0) as usize,
             send_high_water: self.options.send_high_water.max(0) as usize,
             // The more particular of the two counts.
-            conflates: self.options.conflate && !self.conflates_topics(),
+            conflates: self.options.conflate && self.kind.conflates() && !self.conflates_topics(),
             topics_out: self.options.topics_out(self.kind),
             topics_in: self.options.topics_in(self.kind),
         }

@@ -295,3 +295,37 @@ fn conflation_is_counted() {
     let peer = &pull.peers().unwrap()[0];
     assert_eq!(peer.conflated + peer.received, 100, "{peer:?}");
 }
+
+/// Messages were lost: libzmq ignores `CONFLATE` of these types.
+#[test]
+fn a_type_without_conflation_kept_the_last_message_alone() {
+    let context = Context::new();
+    let pairs = [
+        (SocketType::Pair, SocketType::Pair),
+        (SocketType::Xsub, SocketType::Xpub),
+        (SocketType::Gather, SocketType::Scatter),
+        (SocketType::Channel, SocketType::Channel),
+    ];
+    for place in [TCP, "ipc://*", "inproc://without-conflation"] {
+        for (near, far) in pairs {
+            let [near, far] = [near, far].map(|kind| {
+                let socket = socket(&context, kind);
+                set_int(&socket, 54, 1);
+                socket
+            });
+            far.bind(place).unwrap();
+            near.connect(&last_endpoint(&far)).unwrap();
+            if far.kind() == SocketType::Xpub {
+                send(&near, &[&[1]]);
+                assert_eq!(receive(&far), [[1]]);
+            }
+            for number in 0..5_u8 {
+                send(&far, &[&[number]]);
+            }
+            for number in 0..5_u8 {
+                assert_eq!(receive(&near), [[number]], "{place} {:?}", near.kind());
+            }
+            far.close().unwrap();
+        }
+    }
+}

@@ -6,6 +6,7 @@ mod output;
 mod spares;
 mod websocket;
 
+use std::collections::TryReserveError;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -403,17 +404,19 @@ impl StreamLink {
     pub(crate) fn push_slice(&mut self, bytes: &[u8], more: bool) -> std::io::Result<()> {
         let result = match &mut self.wire {
             Wire::Zmtp(machine) if self.filter.is_some() => {
-                let mut message = Message::from_slice(bytes);
-                message.set_more(more);
-                self.output.push_frame(machine, message);
-                Ok(())
+                let copy = Message::try_from_slice(bytes);
+                copy.map_err(no_memory).map(|mut message| {
+                    message.set_more(more);
+                    self.output.push_frame(machine, message);
+                })
             }
             Wire::Zmtp(machine) => self
                 .output
                 .push_slice(machine, &mut self.carrier, bytes, more),
             Wire::Raw => {
-                self.output.push_raw(Message::from_slice(bytes));
-                Ok(())
+                let copy = Message::try_from_slice(bytes);
+                copy.map_err(no_memory)
+                    .map(|message| self.output.push_raw(message))
             }
         };
         self.output.messages += usize::from(!more);
@@ -554,6 +557,10 @@ impl Default for Frames {
     fn default() -> Frames {
         Frames::One(Message::new())
     }
+}
+
+fn no_memory(_: TryReserveError) -> std::io::Error {
+    std::io::ErrorKind::OutOfMemory.into()
 }
 
 /// Adds a frame to what came before; gives the message with its last frame.

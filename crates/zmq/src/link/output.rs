@@ -149,17 +149,25 @@ impl Output {
         self.append(|out| out.append(outgoing));
     }
 
-    /// Passes all output to a caller that writes it in another form.
-    pub(crate) fn pour(&mut self, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        take(&self.bytes[self.head..])?;
-        self.bytes.clear();
-        self.head = 0;
-        self.rest_bytes = 0;
-        for segment in self.rest.drain(..) {
-            match segment {
-                Segment::Bytes(bytes) => take(&bytes)?,
-                Segment::Body(message, offset) => take(&message.as_slice()[offset..])?,
-            }
+    /// Passes the next bytes, `bytes_max` at most, to a caller that writes them in another form.
+    pub(crate) fn pour(
+        &mut self,
+        mut bytes_max: usize,
+        mut take: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        while bytes_max > 0 {
+            let encoded = &self.bytes[self.head..];
+            let piece = match self.rest.front() {
+                _ if !encoded.is_empty() => encoded,
+                None => return Ok(()),
+                Some(Segment::Bytes(bytes)) => bytes,
+                Some(Segment::Body(message, offset)) => &message.as_slice()[*offset..],
+            };
+            debug_assert!(!piece.is_empty(), "no segment is empty");
+            let count = piece.len().min(bytes_max);
+            take(&piece[..count])?;
+            bytes_max -= count;
+            self.advance(count);
         }
         Ok(())
     }
@@ -208,7 +216,7 @@ impl Output {
     /// The kernel is full: counts what it took, with messages taken to be equally long. Without
     /// this they would count against the high-water mark until the last byte is written, which
     /// may never be if the peer does not read.
-    fn leave_out_written(&mut self) {
+    pub(crate) fn leave_out_written(&mut self) {
         let pending_bytes = self.pending_bytes();
         let all_bytes = self.written_bytes + pending_bytes;
         let all_messages = self.messages + self.written_messages;
@@ -303,3 +311,39 @@ const UNCOPIED_BYTES_MIN: usize = 16 << 10;
 const AVERAGED_BYTES: usize = 64 << 20;
 /// Slices of one vectored write.
 const SLICES_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Over ws all output was copied at once: a message without room for its second copy was lost.
+    #[test]
+    fn portions_are_all_of_the_output_in_order() {
+        for portion in [1, 7, 1_000, 16 << 10, 1 << 20] {
+            let mut output = Output::new();
+            let mut expected = Vec::new();
+            let mut add = |output: &mut Output, bytes: Vec<u8>| {
+                expected.extend_from_slice(&bytes);
+                output.push_raw(Message::from_vec(bytes));
+            };
+            for (place, length) in [5, 20_000, 16 << 10, 3, 9, 70_000, 1]
+                .into_iter()
+                .enumerate()
+            {
+                add(&mut output, vec![place as u8; length]);
+            }
+            let mut poured = Vec::new();
+            while output.pending_bytes() > 0 {
+                let before = poured.len();
+                let take = |bytes: &[u8]| {
+                    poured.extend_from_slice(bytes);
+                    Ok(())
+                };
+                output.pour(portion, take).unwrap();
+                assert!((1..=portion).contains(&(poured.len() - before)));
+                assert_eq!(output.pending_bytes(), expected.len() - poured.len());
+            }
+            assert_eq!(poured, expected, "in portions of {portion}");
+        }
+    }
+}

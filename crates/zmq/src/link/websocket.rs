@@ -164,19 +164,32 @@ impl WebSocketFilter {
         bytes - self.written
     }
 
-    /// Writes all that the connection has to say, as far as the kernel takes it.
+    /// Writes all that the connection has to say, as far as the kernel takes it. A long message
+    /// goes through the filter in portions: never is there a second copy of it.
     pub(crate) fn flush(
         &mut self,
         output: &mut Output,
         descriptor: BorrowedFd<'_>,
     ) -> io::Result<bool> {
-        let websocket = &mut self.websocket;
-        output.pour(|zmtp| websocket.send(zmtp).map_err(io::Error::other))?;
-        let is_done = self.write(descriptor)?;
-        if is_done {
-            output.all_is_written();
+        loop {
+            let room = PORTION_BYTES.saturating_sub(self.pending_bytes());
+            let websocket = &mut self.websocket;
+            output.pour(room, |zmtp| websocket.send(zmtp).map_err(io::Error::other))?;
+            if !self.write(descriptor)? {
+                if output.pending_bytes() > 0 {
+                    output.leave_out_written();
+                }
+                return Ok(false);
+            }
+            if output.pending_bytes() == 0 {
+                output.all_is_written();
+                return Ok(true);
+            }
+            if self.pending_bytes() >= PORTION_BYTES {
+                // It waits for the end of the handshake of TLS, and nothing behind it can go.
+                return Ok(true);
+            }
         }
-        Ok(is_done)
     }
 
     /// Says goodbye, if there is room for it.
@@ -229,6 +242,8 @@ impl WebSocketFilter {
     }
 }
 
+/// So much of what is written is in the filter at a time.
+const PORTION_BYTES: usize = 256 << 10;
 /// What is read at once.
 const READ_BYTES: usize = 64 << 10;
 /// Room up to this is kept for the next read.
