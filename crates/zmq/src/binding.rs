@@ -99,6 +99,8 @@ impl State {
         for end in early {
             self.attach_pipe(end, Some(key));
         }
+        // What they have said lies in the pipes, and has rung for nothing that was bound.
+        self.scan_pipes();
         self.last_endpoint = endpoint.to_owned();
         Ok(())
     }

@@ -202,6 +202,29 @@ fn small_messages_in_a_row_all_arrive() {
     }
 }
 
+/// The publisher was bound later, and the subscriber's program made no call meanwhile: the
+/// subscription lay in the pipe, and the message was lost.
+#[test]
+fn a_subscription_made_before_the_publisher_is_bound_counts_for_its_first_message() {
+    for publisher in [SocketType::Pub, SocketType::Xpub] {
+        for subscriber in [SocketType::Sub, SocketType::Xsub] {
+            let context = Context::new();
+            let [subscriber, publisher] =
+                [subscriber, publisher].map(|kind| socket(&context, kind));
+            if subscriber.kind() == SocketType::Sub {
+                subscriber.set_option(SUBSCRIBE, b"t").unwrap();
+            }
+            subscriber.connect("inproc://later").unwrap();
+            if subscriber.kind() == SocketType::Xsub {
+                send(&subscriber, &[b"\x01t"]);
+            }
+            publisher.bind("inproc://later").unwrap();
+            send(&publisher, &[b"t1"]);
+            assert_eq!(receive(&subscriber), [b"t1"]);
+        }
+    }
+}
+
 #[test]
 fn subscribers_get_what_they_asked_for() {
     for transport in TRANSPORTS {
