@@ -125,7 +125,8 @@ fn configuration(settings: &StreamSettings) -> Config {
             false => StorageType::File,
         },
         allow_direct: true,
-        allow_rollup: true,
+        // With it one message erases all others of the stream, also those of others.
+        allow_rollup: false,
         first_sequence: settings.first_sequence.filter(|&first| first > 0),
         ..Config::default()
     }
@@ -212,6 +213,16 @@ fn changed(config: &Config, found: &Config) -> Config {
             copies, wanted, left_out, "a stream has more copies than this hub wants; it keeps them"
         );
     }
+    if found.allow_rollup
+        && let Some(left_out) = ROLLUPS.note_now()
+    {
+        warn!(
+            name,
+            left_out,
+            "who may publish to a stream can erase all that others have stored there, with the \
+             header Nats-Rollup; set the stream's allow_rollup_hdrs to false"
+        );
+    }
     // Of a stream without a limit it says nothing.
     let is_limited = config.max_bytes >= 0;
     let discard = match config.discard {
@@ -243,6 +254,8 @@ fn changed(config: &Config, found: &Config) -> Config {
 
 /// Limits the lines about copies: settings are looked at again and again.
 static MORE_COPIES: Seldom = Seldom::new(5, 600);
+/// The same for lines about streams that take rollups.
+static ROLLUPS: Seldom = Seldom::new(5, 600);
 
 fn was_made_meanwhile(kind: &CreateStreamErrorKind) -> bool {
     match kind {

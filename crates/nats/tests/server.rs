@@ -1,6 +1,7 @@
 //! The link with a real nats-server. `TIDEWIRE_NATS_SERVER` names the program; `cargo xtask test`
 //! sets it.
 
+use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -311,6 +312,37 @@ fn newest_messages_of_many_subjects_come_at_once_and_deletions_are_told() {
     user.link.newest(6, "NONE", Some("tw.log.none"));
     let answer = user.answer(6);
     assert!(!matches!(answer, Answer::Newest(_)), "{answer:?}");
+}
+
+/// One user erased what all others had stored in the stream, by a message to a subject of its own.
+#[test]
+fn a_message_with_a_rollup_erases_nothing() {
+    let Some(server) = Server::start("rollup") else {
+        return;
+    };
+    let mut user = User::of(&server);
+    user.link.make_stream(1, log());
+    assert!(matches!(user.answer(1), Answer::Made));
+    user.store(2, "tw.log.a", "", Expectation::None);
+    let mut other = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    other.set_read_timeout(Some(LIMIT)).unwrap();
+    let headers = "NATS/1.0\r\nNats-Rollup: all\r\n\r\n";
+    let (length, all) = (headers.len(), headers.len() + 4);
+    let said = format!(
+        "CONNECT {{\"headers\":true,\"verbose\":false}}\r\nSUB answer 1\r\n\
+         HPUB tw.log.b answer {length} {all}\r\n{headers}gone\r\n"
+    );
+    other.write_all(said.as_bytes()).unwrap();
+    let (mut heard, mut room) = (Vec::new(), [0; 4_096]);
+    while !String::from_utf8_lossy(&heard).contains("\"error\"") {
+        let count = other.read(&mut room).unwrap();
+        assert!(count > 0, "the server answers");
+        heard.extend_from_slice(&room[..count]);
+    }
+    let heard = String::from_utf8_lossy(&heard);
+    assert!(heard.contains("rollup"), "{heard}");
+    user.link.count(3, "LOG", None);
+    assert!(matches!(user.answer(3), Answer::Count(1)));
 }
 
 /// The end of an empty stream counted as 0, and a stream of seconds could not be made.
