@@ -172,6 +172,7 @@ impl KeysMember {
         self.candidacy = None;
         self.lease_epoch = None;
         self.reigns_before = self.reigns;
+        self.lacks_since_ns = None;
         self.pending.clear();
         self.read_again(now_ns);
     }

@@ -89,6 +89,10 @@ impl Hub {
                     if let Some((position, log)) = nats.snapshot.clone()
                         && position.sequence > self.member.position().sequence
                     {
+                        if self.is_primary() {
+                            self.member.is_superseded(position.epoch, now_ns);
+                            continue;
+                        }
                         self.log = log;
                         let config = config(self.process);
                         self.member = KeysMember::new(config, position, now_ns);

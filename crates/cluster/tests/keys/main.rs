@@ -110,6 +110,27 @@ fn a_standby_that_was_behind_at_a_purge_waits_for_the_snapshot() {
     assert_eq!(world.reigns(), 1);
 }
 
+/// It looked for no snapshot, and failed: the stream went on behind the fence of the next primary.
+#[test]
+fn a_primary_that_was_stopped_while_the_next_one_trimmed_the_stream_loads_the_snapshot() {
+    for kept in [0, 3] {
+        for stopped_ms in [15_000, 60_000] {
+            let mut world = World::new(37, Faults::default());
+            world.run(5_000);
+            world.stop_primary(stopped_ms);
+            world.run(8_000);
+            world.purge(kept);
+            world.run(stopped_ms);
+            let before = world.acknowledged();
+            world.run(10_000);
+            world.check();
+            world.assert_all_equal();
+            assert_eq!((world.reigns(), world.deposed()), (2, 1));
+            assert!(world.acknowledged() > before + 100, "writes go on");
+        }
+    }
+}
+
 /// It took the message as its own, and what it acknowledged behind it was ignored everywhere else.
 #[test]
 fn a_message_of_another_program_in_the_reign_deposes_its_primary() {

@@ -66,6 +66,20 @@ impl KeysMember {
         self.events.push_back(KeysEvent::PassedOver(fault));
     }
 
+    /// Messages that this hub lacks are in a snapshot of this reign. If it is a later one, another
+    /// hub has become primary meanwhile: this one is deposed, and loads the keys again. Returns
+    /// whether it is.
+    pub fn is_superseded(&mut self, epoch: u64, now_ns: u64) -> bool {
+        let is_over = self.role == KeysRole::Primary
+            && self.has_doubts()
+            && epoch > self.position.epoch
+            && !self.is_alone(now_ns);
+        if is_over {
+            self.depose();
+        }
+        is_over
+    }
+
     /// Whether this hub is the primary, and has had the lease ever since its fence: no other hub
     /// can have begun a reign, or acknowledged anything.
     fn is_alone(&self, now_ns: u64) -> bool {
@@ -117,7 +131,9 @@ impl KeysMember {
         }
         // A copy that is only behind has it a moment later.
         let is_lasting = now_ns.saturating_sub(since_ns) >= self.config.look_ns;
-        if is_lasting && is_in_snapshots && self.own.is_none() {
+        // The primary stores snapshots itself, unless another hub may have become that.
+        let may_load = self.own.is_none() || !self.is_alone(now_ns);
+        if is_lasting && is_in_snapshots && may_load {
             self.events.push_back(KeysEvent::Lacking);
         }
     }

@@ -90,8 +90,8 @@ impl Work {
     /// Messages that this hub needs are missing. It keeps what it has until there is a newer
     /// snapshot.
     pub(super) fn lacking(&mut self) {
-        let now_ns = monotonic_ns();
-        let may = matches!(self.server.quorum.mode(), Mode::Loading | Mode::Standby);
+        let (now_ns, mode) = (monotonic_ns(), self.server.quorum.mode());
+        let may = matches!(mode, Mode::Loading | Mode::Standby | Mode::Suspended);
         if !may || now_ns < self.upkeep.lacking_ns {
             return;
         }
@@ -101,6 +101,9 @@ impl Work {
         let is_newer =
             |head: &KeysHead| head.sequence > position.sequence && head.offset >= position.whole;
         match snapshot::newest(&self.config, &self.is_stopped) {
+            Ok(Some(head)) if is_newer(&head) && mode == Mode::Suspended => {
+                self.member.is_superseded(head.epoch, now_ns);
+            }
             Ok(Some(head)) if is_newer(&head) => self.reload(),
             Ok(_) => {}
             Err(text) => {
