@@ -89,6 +89,12 @@ impl Guard {
         }
     }
 
+    /// Notes that a symbol has a name for values that a hub has consolidated.
+    pub(crate) fn refuse_name_of_sum(&mut self, symbol: &str) {
+        let text = format!("{NAME_OF_SUM}{symbol}");
+        self.tell(RefusalReason::SYMBOL_NOT_ALLOWED, &text);
+    }
+
     /// Notes that there is no room for a symbol.
     pub(crate) fn refuse_for_room(&mut self, symbol: &str) {
         let text = format!("{NO_ROOM}{symbol}");
@@ -121,6 +127,7 @@ impl Guard {
 }
 
 const MAY_NOT_PUBLISH: &str = "NotAllowed: may not publish ";
+const NAME_OF_SUM: &str = "NotAllowed: only hubs have the name ";
 const NO_ROOM: &str = "TooMany: no room for ";
 
 #[cfg(test)]
@@ -167,6 +174,10 @@ mod tests {
     fn refusals_of_a_connection_have_their_bound() {
         let noted: Arc<AtomicU64> = Arc::default();
         let mut guard = Guard::of(Some(Box::new(Ann(noted.clone()))));
+        guard.refuse_name_of_sum("A@consolidated");
+        let told = guard.take_refusals();
+        let text = "NotAllowed: only hubs have the name A@consolidated";
+        assert_eq!(told[0].text.as_str(), text);
         for number in 0..1_000 {
             guard.refuse_symbol(&format!("B{number}"));
             guard.refuse_for_room("A1");

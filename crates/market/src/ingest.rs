@@ -403,7 +403,7 @@ impl Batch<'_> {
                     Some(&ORDER) if part.offset() == 0 => {
                         self.owned_topic(symbol, venue, part.source_time_ns)
                     }
-                    _ => Some(topic.unwrap_or_else(|| known.name()).clone()),
+                    _ => topic.cloned().or_else(|| self.own_name(known)),
                 };
                 let Some(topic) = topic else { return };
                 let (session, work) = (*self.work.session, &mut self.work);
@@ -420,7 +420,7 @@ impl Batch<'_> {
                     self.work.apply(&topic, message);
                     return;
                 }
-                let name = known.is_unbound().then(|| known.name().clone());
+                let name = self.own_name(known).filter(|_| known.is_unbound());
                 let key = self.venues.key(venue);
                 self.symbols.note_told(symbol, key, told.flags);
                 if let Some(name) = name {
@@ -499,11 +499,17 @@ impl Batch<'_> {
         (time_ns, is_replaced): (u64, bool),
     ) -> bool {
         let is_left = self.flags(topic.number) & FLAG_STALE != 0;
-        // A hub that is back may send all it has; a further venue of one that is here does not.
-        if self.venues.is_hub() && is_left {
-            topic.trades_may_repeat();
+        // A hub that is back may send all it has; a further venue of one that is here does not, but
+        // its publishers may do so one after the other.
+        match self.venues.is_hub() {
+            true if is_left => topic.trades_may_repeat(),
+            true => topic.trades_may_repeat_again(),
+            false => {}
         }
         self.begin_behind_symbol(topic, is_replaced);
+        if self.venues.is_hub() {
+            self.doubt_numbered(topic);
+        }
         self.renew_bars(topic);
         self.declare_open(topic, (symbol, venue));
         self.take_over_book(topic, time_ns);

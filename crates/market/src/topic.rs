@@ -298,6 +298,22 @@ impl Topic {
         }
     }
 
+    /// Notes that another publisher of the hub that gives the topic may have taken it over: those
+    /// of its trades that bars had before the hub's restart may come again.
+    #[cold]
+    pub(crate) fn trades_may_repeat_again(&self) {
+        self.newest_trades.may_repeat_again();
+        if let Some(namesake) = self.namesake() {
+            namesake.newest_trades.may_repeat_again();
+        }
+    }
+
+    /// Returns the source time of the newest trade when its trades began to come again, ns since
+    /// the UNIX epoch; 0 if they never have.
+    pub(crate) fn had_until_ns(&self) -> u64 {
+        self.newest_trades.had_until_ns()
+    }
+
     /// Returns whether trades may come again that bars have had.
     #[inline]
     pub(crate) fn has_repetitions(&self) -> bool {

@@ -9,6 +9,8 @@ use tidewire_feed::wire::VenueName;
 use tidewire_retry::Seldom;
 use tracing::warn;
 
+use crate::board::VENUE_SEPARATOR;
+
 /// The venues of all sources, with the hub's numbers.
 ///
 /// A venue keeps its number while a topic has it. Afterwards it keeps it until all other numbers
@@ -347,7 +349,7 @@ impl SourceVenues {
     /// Creates the venues of the source `feed`, none of them named yet.
     pub(crate) fn new(feed: &str) -> Self {
         Self {
-            feed: plain_name(feed).into(),
+            feed: feed_name(feed).into(),
             named: HashMap::default(),
             names: HashMap::default(),
             renames: HashMap::default(),
@@ -361,12 +363,15 @@ impl SourceVenues {
 
     /// Replaces the source's name.
     pub(crate) fn set_feed(&mut self, feed: &str) {
-        self.feed = plain_name(feed).into();
+        self.feed = feed_name(feed).into();
     }
 
     /// Notes the name of a number. Returns whether it is another than before.
     pub(crate) fn set(&mut self, number: u16, name: VenueName) -> bool {
-        let is_other = number == CONSOLIDATED && name.as_str() != CONSOLIDATED_NAME;
+        let is_other = match number {
+            CONSOLIDATED => name.as_str() != CONSOLIDATED_NAME,
+            _ => is_consolidated(name.as_str()),
+        };
         if name.is_empty() || is_other || name.as_str() != plain_name(name.as_str()) {
             note_bad_name(&self.feed, number, name.as_str());
             return false;
@@ -456,7 +461,8 @@ fn note_bad_name(feed: &str, number: u16, name: &str) {
     if let Some(left_out) = BAD_NAMES.note_now() {
         let name = name.escape_debug();
         let text = "the source's name of a venue has other characters than ASCII letters, digits \
-                    and .:_-#, or is for the number of consolidated values: it is ignored";
+                    and .:_-#, or is for consolidated values, which have a number of their own: it is \
+                    ignored";
         warn!(source = feed, number, %name, left_out, "{text}");
     }
 }
@@ -474,6 +480,26 @@ fn plain_name(name: &str) -> String {
         true => UNNAMED.to_owned(),
         false => text,
     }
+}
+
+/// Returns the venue of a source's messages without a number: the source's own name. That of
+/// consolidated values is none.
+fn feed_name(name: &str) -> String {
+    let plain = plain_name(name);
+    let Some(rest) = plain
+        .strip_prefix(CONSOLIDATED_NAME)
+        .filter(|_| is_consolidated(&plain))
+    else {
+        return plain;
+    };
+    let rest = rest.strip_prefix('#').unwrap_or(rest);
+    format!("{CONSOLIDATED_NAME}-{rest}")
+}
+
+/// Returns whether a symbol's name is one for a value that a hub has consolidated.
+pub(crate) fn is_of_sum(symbol: &str) -> bool {
+    let venue = symbol.rsplit_once(VENUE_SEPARATOR);
+    venue.is_some_and(|(_, venue)| is_consolidated(venue))
 }
 
 /// Returns whether this is the name of consolidated values: that of the first hub with them, or
@@ -638,6 +664,8 @@ mod tests {
             "'@' separates symbol and venue"
         );
         assert!(!venues.set(7, name("")));
+        // Clients took it for the sum of a hub.
+        assert!(!venues.set(7, name("consolidated")) && !venues.set(7, name("consolidated#2")));
         assert_eq!(venues.name(7), ("XNAS".to_owned(), true));
         assert!(venues.may_give("XNAS") && venues.may_give("my-feed-1"));
         assert!(!venues.may_give("7") && !venues.may_give(""));
@@ -647,6 +675,9 @@ mod tests {
         assert!(venues.set(8, name("ARCX")) && !venues.may_give("XNAS"));
         assert!(venues.set(0, name("BATS")) && !venues.may_give("my-feed-1"));
         assert_eq!(SourceVenues::new("").name(0).0, UNNAMED);
+        let feeds = ["consolidated", "consolidated#2", "consolidated-2"];
+        let own = feeds.map(|feed| SourceVenues::new(feed).name(0).0);
+        assert_eq!(own, ["consolidated-", "consolidated-2", "consolidated-2"]);
         assert_eq!(SourceVenues::new(&"é".repeat(40)).name(0).0.len(), 32);
     }
 }

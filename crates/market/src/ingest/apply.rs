@@ -139,7 +139,7 @@ impl Work<'_> {
         }
         // What a hub says of a value's certainty may be known.
         let is_certainty = matches!(message, Message::Certainty(_));
-        let before = is_certainty.then(|| staleness_of(self.flags(number)));
+        let before = is_certainty.then(|| self.flags(number));
         let Some(mut slot) = self.writer.slot(number) else {
             return false;
         };
@@ -166,6 +166,10 @@ impl Work<'_> {
         }
         if let Message::Certainty(told) = message {
             self.note_event(topic, told);
+            let ended = before.unwrap_or(0) & !self.flags(number);
+            if ended & FLAG_UPSTREAM_STALE != 0 {
+                topic.trades_may_repeat_again();
+            }
         }
         let is_record = matches!(message, Message::LastValue(_));
         if is_record || matches!(message, Message::Status(_)) {
@@ -184,7 +188,8 @@ impl Work<'_> {
             Some(_) => {}
             None => self.ahead.note(source_time_ns - self.receive_time_ns),
         }
-        if before.is_none_or(|before| before != staleness_of(self.flags(number))) {
+        let is_other = |before| staleness_of(before) != staleness_of(self.flags(number));
+        if before.is_none_or(is_other) {
             self.publish(topic);
         }
         if topic.has_links() {

@@ -10,7 +10,7 @@ use super::apply::Work;
 use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown, TopicBars, publish};
 use crate::board::VENUE_SEPARATOR;
 use crate::topic::Topic;
-use crate::venues::is_consolidated;
+use crate::venues::{is_consolidated, is_of_sum};
 pub(crate) use sources::OpenBars;
 use sources::{Due, Role};
 
@@ -104,6 +104,36 @@ impl Batch<'_> {
             }
             self.work.begin_behind(topic, until_ns);
         }
+    }
+
+    /// Notes that all trades of a venue of before a hub's restart may come again, if the hub has
+    /// had several publishers of the venue: each may have the name `VENUE#2` in the next run. Which
+    /// of the trades come again is not known then.
+    pub(super) fn doubt_numbered(&mut self, topic: &Arc<Topic>) {
+        let board = &self.work.market.board;
+        let name = topic.definition().name;
+        let Some((symbol, venue)) = name.as_str().rsplit_once(VENUE_SEPARATOR) else {
+            return;
+        };
+        let first = venue.split_once('#').map(|(first, _)| first);
+        let is_numbered = first.is_some() || board.has_name(&format!("{}#2", name.as_str()));
+        if !is_numbered || is_consolidated(venue) {
+            return;
+        }
+        let first =
+            first.and_then(|first| board.named(&format!("{symbol}{VENUE_SEPARATOR}{first}")));
+        let all = [board.named(symbol), first, Some(topic.clone())];
+        let until_ns = all.iter().flatten().map(|topic| topic.had_until_ns()).max();
+        let until_ns = until_ns.unwrap_or(0);
+        if until_ns == 0 {
+            return;
+        }
+        topic.traded_until(until_ns);
+        topic.trades_may_repeat();
+        self.work.tell_lost(topic, until_ns);
+        let [Some(symbol), ..] = all else { return };
+        symbol.trades_may_repeat_again();
+        self.work.tell_lost(&symbol, until_ns);
     }
 
     /// Begins the bars of a topic again if its name may stand for another value than before: a hub
@@ -233,10 +263,23 @@ impl Batch<'_> {
         }
     }
 
+    /// Returns whether bars are those of a hub's sum beside other sources, and that hub, or one
+    /// before it, is away. Its trades of meanwhile may never be told as those of the sum: if it
+    /// comes back with a single venue, they are that venue's.
+    fn is_sum_of_away(&self, bars: &BarTopic) -> bool {
+        let symbol = std::str::from_utf8(bars.symbol());
+        let topic = || self.work.market.bars.topic_of(bars.number());
+        symbol.is_ok_and(is_of_sum)
+            && topic().is_some_and(|topic| self.work.market.board.is_away(&topic))
+    }
+
     fn close_bar(&mut self, bars: &BarTopic, state: &mut BarState, end_ns: u64) {
         // The next trade or the wall clock may have closed it.
         if state.bars.end_ns() != Some(end_ns) || state.bars.close(end_ns).is_none() {
             return;
+        }
+        if self.is_sum_of_away(bars) {
+            state.may_lack_trades();
         }
         let version = state.change();
         if let Some(shown) = state.shown() {
@@ -251,6 +294,22 @@ impl Work<'_> {
     pub(super) fn is_own_or_left(&self, topic: &Topic) -> bool {
         let owner = self.slot_owner(topic);
         owner.is_none_or(|owner| owner == self.source)
+    }
+
+    /// Begins the bars of a topic with the name `SYMBOL@VENUE` again if it is that venue's from now
+    /// on, and was another symbol's before, or the other way round: the venue of its values changes
+    /// from `before` to `now`.
+    #[cold]
+    pub(super) fn renew_named(&mut self, topic: &Topic, (before, now): (&str, &str)) {
+        let name = topic.definition().name;
+        let Some((_, venue)) = name.as_str().rsplit_once(VENUE_SEPARATOR) else {
+            return;
+        };
+        let is_other = (before == venue) != (now == venue);
+        if is_other && !before.is_empty() && topic.newest_trade_ns() != 0 {
+            self.append_certainty(topic, 0, Certainty::OTHER, 0);
+            self.forget_bars(topic);
+        }
     }
 
     /// Notes that the bars of a topic, and of those with the same trades, miss trades until a

@@ -90,6 +90,14 @@ impl Batch<'_> {
         }
     }
 
+    /// Returns the topic that a symbol's name stands for, unless that has other values of the
+    /// source.
+    pub(super) fn own_name(&self, known: &Symbol) -> Option<Arc<Topic>> {
+        let name = known.name();
+        let is_anothers = self.work.is_anothers(name, self.venues.feed());
+        (!is_anothers).then(|| name.clone())
+    }
+
     /// Returns the symbol's topic, if the source owns it, and it is not one venue of several.
     pub(super) fn only_topic(&self, known: &Symbol) -> Option<Arc<Topic>> {
         // A venue that has given a state only is bound to no symbol.

@@ -10,7 +10,9 @@ use tracing::warn;
 use super::Batch;
 use super::certainty::Doubt;
 use super::prices;
+use crate::cluster::own::REMOTE;
 use crate::topic::Topic;
+use crate::venues::is_of_sum;
 
 impl Batch<'_> {
     fn refuse_symbol(&mut self, symbol: u32) {
@@ -18,6 +20,25 @@ impl Batch<'_> {
         if let Some(left_out) = UNNAMED.note_now() {
             let source = self.name;
             let text = "symbol refused: no UTF-8 name, or a number too high";
+            warn!(source, symbol, left_out, "{text}");
+        }
+    }
+
+    /// Returns whether the source may have symbols with the names of values that a hub has
+    /// consolidated: a hub may, a recording of one, and another hub of the cluster.
+    fn may_give_sums(&self) -> bool {
+        self.venues.is_hub() || self.work.source & REMOTE != 0
+    }
+
+    /// Refuses a symbol that would be taken for the consolidated value of a hub.
+    #[cold]
+    fn refuse_name_of_sum(&mut self, definition: &Definition) {
+        let _ = self.symbols.define(definition.symbol, None);
+        self.work.refused += 1;
+        let symbol = definition.name.as_str();
+        self.guard.refuse_name_of_sum(symbol);
+        if let Some(left_out) = NAMES_OF_SUMS.note_now() {
+            let (source, text) = (self.name, "symbol refused: the name is for values of hubs");
             warn!(source, symbol, left_out, "{text}");
         }
     }
@@ -53,6 +74,9 @@ impl Batch<'_> {
             let _ = self.symbols.define(symbol, None);
             self.work.refused += 1;
             return self.guard.refuse_symbol(definition.name.as_str());
+        }
+        if is_of_sum(definition.name.as_str()) && !self.may_give_sums() {
+            return self.refuse_name_of_sum(definition);
         }
         if definition.repeats && self.leave_out(definition) {
             return;
@@ -99,14 +123,15 @@ impl Batch<'_> {
             .slots()
             .slot(topic.number)
             .and_then(|slot| slot.owner());
-        let is_free = owner.is_none_or(|owner| owner == self.work.source);
+        let is_anothers = self.work.is_anothers(&topic, self.venues.feed());
+        let is_free = !is_anothers && owner.is_none_or(|owner| owner == self.work.source);
         if is_free {
             self.work.note_source(topic.number, self.work.source);
             // A symbol has an owner before its first value. Another source that gives a value
             // first takes it over.
             let _ = self.work.claim_slot(topic.number);
         }
-        if is_free || topic.is_consolidated() {
+        if is_free || topic.is_consolidated() && !is_anothers {
             self.redefine(&topic, definition);
         }
         // The value of a source that has left waits for any source with its venue.
@@ -189,6 +214,8 @@ pub(super) fn warn_refused(source: &str, refused: &Refused) {
 
 /// Limits the log lines about symbols beyond the limit.
 static BOARD_FULL: Seldom = Seldom::new(3, 10);
+/// Limits the log lines about names that only hubs have.
+static NAMES_OF_SUMS: Seldom = Seldom::new(3, 10);
 /// Limits the log lines about symbols without a name.
 static UNNAMED: Seldom = Seldom::new(3, 10);
 /// Limits the log lines about refusals.

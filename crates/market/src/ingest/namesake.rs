@@ -13,6 +13,7 @@ use super::Batch;
 use super::apply::Work;
 use crate::board::VENUE_SEPARATOR;
 use crate::topic::Topic;
+use crate::venues::is_consolidated;
 
 impl Batch<'_> {
     /// Leaves out a symbol that is the namesake of another one at the hub before this one. The
@@ -80,6 +81,12 @@ impl Batch<'_> {
                 .as_ref()
                 .is_none_or(|found| !Arc::ptr_eq(found, &before))
         {
+            if before.is_consolidated_upstream() {
+                // The hub's trades go on in that of a venue.
+                self.work.may_lack_trades(&before);
+                let until_ns = before.newest_trade_ns();
+                self.work.append_lost(&before, until_ns, 0);
+            }
             self.work.mark(&before, FLAG_STALE, 0, true);
         }
         if let Some(found) = found {
@@ -91,6 +98,8 @@ impl Batch<'_> {
                 let venues = self.work.market.board.venues();
                 venues.hold(number, own.venue);
             }
+            self.work
+                .renew_named(&found, (&own.venue_name, &facts.venue_name));
             found.set_facts(|own| *own = (*facts).clone());
             found.valued_in(*self.work.session);
             if topic.has_repetitions() {
@@ -101,6 +110,9 @@ impl Batch<'_> {
                 self.work.market.books.look_again();
             }
             let has_value = is_known && self.work.is_copied(topic, &found);
+            if !has_value && is_consolidated(&facts.venue_name) {
+                self.work.lack_earlier(topic, &found);
+            }
             if !is_replaced && !has_value {
                 self.work.copy_to_namesake(topic, &found);
             }
@@ -265,6 +277,17 @@ impl Work<'_> {
             (unnumbered, topic.last_trade_ns())
         };
         self.slot_owner(namesake) == Some(self.source) && value(topic) == value(namesake)
+    }
+
+    /// Notes that the bars of a namesake lack the trades that a topic has had at one venue. They
+    /// are among those of all venues, which both names stand for from now on.
+    #[cold]
+    fn lack_earlier(&mut self, topic: &Topic, namesake: &Topic) {
+        let until_ns = topic.newest_trade_ns();
+        if until_ns != 0 {
+            self.miss_trades(namesake, until_ns, 0);
+            self.append_lost(namesake, until_ns, 0);
+        }
     }
 
     /// Gives a namesake the topic's value. Returns whether the source writes to it.

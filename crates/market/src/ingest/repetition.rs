@@ -84,7 +84,7 @@ impl Work<'_> {
         }
         match self.venue_topic(topic) {
             // The symbol had several venues, and has the newest trade of all.
-            Some(venue) if venue.knows_repetitions() => venue.is_repeated(source_time_ns),
+            Some(venue) if self.knows_repetitions(&venue) => venue.is_repeated(source_time_ns),
             _ => {
                 if topic.has_other_clock() {
                     self.doubt_repetition(topic, until_ns);
@@ -92,6 +92,16 @@ impl Work<'_> {
                 true
             }
         }
+    }
+
+    /// Returns whether a topic knows which of a venue's trades are repeated. Of two publishers of
+    /// one venue, each may be the one with the name `VENUE#2` in a hub's next run.
+    fn knows_repetitions(&self, venue: &Topic) -> bool {
+        let board = &self.market.board;
+        let name = venue.definition().name;
+        let has_number = || name.as_str().contains('#');
+        let is_same = || !has_number() && !board.has_name(&format!("{}#2", name.as_str()));
+        venue.knows_repetitions() && is_same()
     }
 
     /// Returns the topic with the second name of a symbol of one venue: it is left from a time in
@@ -126,7 +136,7 @@ impl Work<'_> {
         if !topic.is_repeated(trade.source_time_ns) {
             return false;
         }
-        if venue.is_some_and(|venue| venue.knows_repetitions()) {
+        if venue.is_some_and(|venue| self.knows_repetitions(&venue)) {
             return false;
         }
         // Of which venue it is, or until when that had traded, is not known.

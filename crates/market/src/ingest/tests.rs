@@ -19,6 +19,7 @@ mod repeated;
 mod repetitions;
 mod seconds;
 mod sessions;
+mod sums;
 mod sweeps;
 mod trades;
 mod unchanged;

@@ -66,8 +66,8 @@ impl Batch<'_> {
         let Some(known) = self.symbols.get(symbol) else {
             return;
         };
-        let topics = std::iter::once(known.name()).chain(known.venues().map(|(_, topic)| topic));
-        let mut topics: Vec<Arc<Topic>> = topics.cloned().collect();
+        let venues = known.venues().map(|(_, topic)| topic.clone());
+        let mut topics: Vec<Arc<Topic>> = self.own_name(known).into_iter().chain(venues).collect();
         topics.retain(|topic| self.work.writer.slot(topic.number).is_some());
         for topic in &topics {
             self.work.end_topic(topic, steps);

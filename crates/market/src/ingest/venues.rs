@@ -277,7 +277,13 @@ impl Work<'_> {
         if venues::is_consolidated(&wanted.venue)
             && let Some(sum) = self.own_sum(name, &wanted.feed)
         {
-            return self.claim(&sum).map(|()| sum);
+            self.claim(&sum)?;
+            let is_sum = |member: &Member| Arc::ptr_eq(&member.topic, &sum);
+            if !name.with_members(|members| members.iter().any(is_sum)) {
+                self.make_room(name)?;
+                self.add_member(name, &sum);
+            }
+            return Ok(sum);
         }
         let known = name.with_members(|members| {
             let mut members = members.iter().map(|member| &member.topic);
@@ -297,20 +303,28 @@ impl Work<'_> {
             self.describe(&topic, wanted);
             return Ok(topic);
         }
-        if name.with_members(<[Member]>::len) >= VENUES_OF_A_SYMBOL_MAX
-            && name
-                .remove_member(|venue| self.slot_owner(venue).is_none())
-                .is_none()
-        {
-            return Err(NoTopic::Full(TOO_MANY_VENUES));
-        }
+        self.make_room(name)?;
         let topic = self.define_member(name, wanted, false)?;
         self.claim(&topic)?;
         self.describe(&topic, wanted);
+        self.add_member(name, &topic);
+        Ok(topic)
+    }
+
+    fn add_member(&mut self, name: &Arc<Topic>, topic: &Arc<Topic>) {
         name.add_member(Member::further(topic.clone()));
         self.name_venues(name);
         self.tell_own_venues(name);
-        Ok(topic)
+    }
+
+    /// Makes room for one more venue of a symbol, if it has as many as it can have.
+    fn make_room(&self, name: &Topic) -> Result<(), NoTopic> {
+        let is_full = name.with_members(<[Member]>::len) >= VENUES_OF_A_SYMBOL_MAX;
+        let is_left = |venue: &Topic| self.slot_owner(venue).is_none();
+        match is_full && name.remove_member(is_left).is_none() {
+            true => Err(NoTopic::Full(TOO_MANY_VENUES)),
+            false => Ok(()),
+        }
     }
 
     /// Gives a consolidated topic the names of its venues and of their sources.
@@ -398,6 +412,7 @@ impl Work<'_> {
         self.market.board.venues().hold(number, facts.venue);
         if facts.venue.is_some() && *facts.venue_name != *wanted.venue {
             topic.leave_venue(&facts.venue_name);
+            self.renew_named(topic, (&facts.venue_name, &wanted.venue));
         }
         topic.set_facts(|facts| {
             facts.venue = Some(number);
@@ -424,7 +439,10 @@ impl Work<'_> {
         number: u16,
     ) -> Vec<Arc<Topic>> {
         let (venue, _) = venues.name(number);
-        let sum = self.own_sum(name, venues.feed());
+        let sum = match number {
+            CONSOLIDATED => self.own_sum(name, venues.feed()),
+            _ => None,
+        };
         let is_left = |topic: &Topic| {
             let goes_on = match number {
                 CONSOLIDATED => sum.as_deref().is_some_and(|sum| std::ptr::eq(sum, topic)),

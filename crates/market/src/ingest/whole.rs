@@ -106,7 +106,9 @@ impl Batch<'_> {
         // too, which is known to be one only from its first consolidated value on.
         if known.is_unbound() && is_nothing(record) {
             let only = self.only_topic(known);
-            let topic = only.clone().unwrap_or_else(|| known.name().clone());
+            let Some(topic) = only.clone().or_else(|| self.own_name(known)) else {
+                return;
+            };
             let before = self.work.before(&topic);
             match only {
                 Some(topic) => self.nothing(&topic, &message),

@@ -17,8 +17,11 @@ pub(super) struct NewestTrades {
     /// Whether it had traded when its trades began to come again: then it knows which of them are
     /// repeated.
     knows_repetitions: AtomicBool,
-    /// Whether the time is that of another venue than the topic is of now.
+    /// Whether the time is that of another venue or publisher than the topic is of now.
     is_of_another: AtomicBool,
+    /// Source time of the newest trade when its trades began to come again for the last time; 0 if
+    /// they never have. Each publisher that takes the topic over may send its own again.
+    had_until_ns: AtomicU64,
     /// The venues that the symbol was of before, and until when it had traded when it left them.
     /// Boxed, because few topics have any.
     left: OnceLock<Box<Mutex<Vec<LeftVenue>>>>,
@@ -76,10 +79,29 @@ impl NewestTrades {
         let until_ns = self.newest_ns();
         self.repeated_until_ns
             .fetch_max(until_ns, Ordering::Relaxed);
+        self.had_until_ns.fetch_max(until_ns, Ordering::Relaxed);
         self.is_doubt_told.store(false, Ordering::Relaxed);
         if until_ns != 0 {
             self.knows_repetitions.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Notes that another publisher gives the trades from now on: it may send its own of before the
+    /// last restart of the hub, although those of others have ended the repetition. Their clocks
+    /// may be apart.
+    pub(super) fn may_repeat_again(&self) {
+        let until_ns = self.had_until_ns();
+        // One that has not ended goes on as it is.
+        if until_ns == 0 || self.repeated_until_ns() != 0 {
+            return;
+        }
+        self.repeated_until_ns.store(until_ns, Ordering::Relaxed);
+        self.is_of_another.store(true, Ordering::Relaxed);
+        self.is_doubt_told.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn had_until_ns(&self) -> u64 {
+        self.had_until_ns.load(Ordering::Relaxed)
     }
 
     pub(super) fn knows_repetitions(&self) -> bool {
@@ -159,6 +181,8 @@ impl NewestTrades {
         // Which of those that come again are new is as uncertain as it was.
         let is_of_another = other.is_of_another();
         self.is_of_another.store(is_of_another, Ordering::Relaxed);
+        self.had_until_ns
+            .fetch_max(other.had_until_ns(), Ordering::Relaxed);
         self.begin_behind(other.before_ns());
     }
 }

@@ -21,11 +21,14 @@ const START: u64 = 1_700_002_800 * SECOND;
 /// The day before the first one that begins.
 const DAY: u32 = 20_231_114;
 const SYMBOL: &str = "S";
+/// A publisher's symbol with the name of a hub's sum.
+const LIKE_SUM: &str = "S@consolidated";
 const TRADES_MAX: u32 = 30;
 
 /// A trade that was sent.
 #[derive(Clone, Debug)]
 struct Sent {
+    symbol: &'static str,
     venue: String,
     /// The hub that it was sent to.
     head: usize,
@@ -44,6 +47,7 @@ struct Sender {
     /// Whether its hub was killed since.
     is_cut_off: bool,
     feed: String,
+    symbol: &'static str,
 }
 
 impl Sender {
@@ -98,6 +102,10 @@ impl World {
             log: Vec::new(),
             is_cut_off: false,
             feed: format!("p{place}"),
+            symbol: match setting.named_like_sum == Some(place) {
+                true => LIKE_SUM,
+                false => SYMBOL,
+            },
         });
         Self {
             hubs: hubs.collect(),
@@ -135,7 +143,10 @@ impl World {
                 batch.venue(&venue(*number, name));
             }
         }
-        batch.definition(1, &definition(0, SYMBOL));
+        if sender.symbol == LIKE_SUM && self.setting.is_player {
+            batch.venue(&venue(CONSOLIDATED, CONSOLIDATED_NAME));
+        }
+        batch.definition(1, &definition(0, sender.symbol));
         hub.note(&batch.finish());
         sender.ingest = Some(ingest);
         sender.is_cut_off = false;
@@ -165,6 +176,7 @@ impl World {
         let (source, name) = sender.venue(venue);
         self.now_ns += SECOND / 8;
         let sent = Sent {
+            symbol: sender.symbol,
             venue: name,
             head: sender.head,
             time_ns: self.now_ns,
@@ -232,6 +244,10 @@ impl World {
             return;
         }
         let sender = &mut self.senders[place];
+        // With a second venue it has a sum of its own under its name.
+        if sender.symbol == LIKE_SUM {
+            return;
+        }
         // Two hubs with one venue: the second one's has another name at the hub behind them.
         if self
             .used
@@ -385,11 +401,12 @@ impl World {
 
     /// Returns the trades of a name at a hub, one bit each; `None` if the name means nothing there.
     fn of_name(&self, place: usize, name: &str) -> Option<u64> {
-        let bits = |is_of: &dyn Fn(&Sent) -> bool| {
+        let of_symbol = |symbol: &str, is_of: &dyn Fn(&Sent) -> bool| {
             let all = self.sent.iter().enumerate();
-            all.filter(|(_, sent)| is_of(sent))
+            all.filter(|(_, sent)| sent.symbol == symbol && is_of(sent))
                 .fold(0, |bits, (number, _)| bits | 1 << number)
         };
+        let bits = |is_of: &dyn Fn(&Sent) -> bool| of_symbol(SYMBOL, is_of);
         let Some(venue) = name.strip_prefix("S@") else {
             return Some(bits(&|_| true));
         };
@@ -403,6 +420,10 @@ impl World {
             {
                 return None;
             }
+            // Of two publishers of one venue that are there at once, one has another name.
+            if self.setting.has_shared() {
+                return None;
+            }
             // After a restart a symbol of the hub that is followed may have the venue's name still.
             let venue = match self.setting.is_tree {
                 true => venue.split('#').next().unwrap_or(venue),
@@ -410,7 +431,15 @@ impl World {
             };
             return Some(bits(&|sent| sent.venue == venue));
         }
-        if place < heads || market.board.named(name).is_none() {
+        let topic = market.board.named(name);
+        if self.setting.named_like_sum.is_some()
+            && let Some(topic) = &topic
+            && !topic.is_consolidated_upstream()
+        {
+            let may_be_several = place > heads || self.setting.heads > 1;
+            return (!may_be_several).then(|| of_symbol(LIKE_SUM, &|_| true));
+        }
+        if place < heads || topic.is_none() {
             return Some(bits(&|_| true));
         }
         if self.setting.is_tree && place > heads {
@@ -445,6 +474,11 @@ impl World {
         seen: &Seen,
         (known, order): &(u64, Vec<u32>),
     ) -> Option<String> {
+        // The name was that of a sum when the bar closed, or is now.
+        let may_be_either = self.setting.named_like_sum.is_some() && name.starts_with(LIKE_SUM);
+        if may_be_either && text.starts_with("closed") {
+            return None;
+        }
         let of_name = self.of_name(place, name)?;
         let heads = self.setting.heads;
         let known = match name.starts_with("S@consolidated") && place > heads {

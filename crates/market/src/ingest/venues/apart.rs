@@ -7,8 +7,8 @@ use tidewire_lastvalue::FLAG_STALE;
 use super::{SOURCES_OF_A_VENUE_MAX, Wanted, numbered};
 use crate::board::VENUE_SEPARATOR;
 use crate::ingest::apply::Work;
-use crate::topic::{Member, Topic};
-use crate::venues::{self, SourceVenues};
+use crate::topic::Topic;
+use crate::venues::{self, CONSOLIDATED_NAME, SourceVenues};
 
 impl Work<'_> {
     /// Notes that the source, which has the name `feed`, has defined a symbol. One with the name
@@ -100,17 +100,28 @@ impl Work<'_> {
     }
 
     /// Returns the topic of the consolidated value that the source, a hub of the name `feed`, gives
-    /// of a symbol beside other sources. It keeps its name when the hub restarts.
-    pub(super) fn own_sum(&self, name: &Topic, feed: &str) -> Option<Arc<Topic>> {
-        let is_free = |topic: &Topic| {
+    /// of a symbol beside other sources, or has given. It keeps its name when the hub restarts.
+    pub(super) fn own_sum(&self, name: &Arc<Topic>, feed: &str) -> Option<Arc<Topic>> {
+        let is_own = |topic: &Topic| {
             let owner = self.slot_owner(topic);
-            owner.is_none_or(|owner| owner == self.source)
+            let is_free = owner.is_none_or(|owner| owner == self.source);
+            is_free && self.has_sum(topic, feed)
         };
-        name.with_members(|members| {
+        let present = name.with_members(|members| {
             let mut members = members.iter().map(|member| &member.topic);
-            members
-                .find(|topic| self.has_sum(topic, feed) && is_free(topic))
-                .cloned()
+            members.find(|topic| is_own(topic)).cloned()
+        });
+        present.or_else(|| {
+            let symbol = name.definition().name;
+            let others = 2..=SOURCES_OF_A_VENUE_MAX;
+            let others = others.map(|attempt| numbered(CONSOLIDATED_NAME, attempt));
+            let mut venues = std::iter::once(CONSOLIDATED_NAME.to_owned()).chain(others);
+            venues.find_map(|venue| {
+                let text = format!("{}{VENUE_SEPARATOR}{venue}", symbol.as_str());
+                let topic = self.market.board.named(&text)?;
+                let parent = topic.parent()?;
+                (Arc::ptr_eq(parent, name) && is_own(&topic)).then_some(topic)
+            })
         })
     }
 
@@ -119,6 +130,13 @@ impl Work<'_> {
     /// one: a part of that value.
     pub(super) fn is_sum(&self, topic: &Topic, feed: &str) -> bool {
         is_sum_of_any(topic) && self.has_sum(topic, feed)
+    }
+
+    /// Returns whether the topic that a symbol of the source, `feed`, is named like has other
+    /// values of the source: the consolidated one of a symbol, or another symbol's. Nothing that is
+    /// said of the symbol before its own first value is about it.
+    pub(in crate::ingest) fn is_anothers(&self, name: &Topic, feed: &str) -> bool {
+        self.is_of_other_symbol(name, name) || self.is_sum(name, feed)
     }
 
     /// Does the same for a topic that is known to be a venue of the symbol.
@@ -131,9 +149,7 @@ impl Work<'_> {
 }
 
 /// Returns whether a topic has the consolidated value that some hub gives of a symbol beside other
-/// sources.
+/// sources, or has given: its name stays that of this value.
 fn is_sum_of_any(topic: &Topic) -> bool {
-    let is_own = |member: &Member| std::ptr::eq(&*member.topic, topic);
-    let is_member = |parent: &Arc<Topic>| parent.with_members(|all| all.iter().any(is_own));
-    topic.parent().is_some_and(is_member) && venues::is_consolidated(&topic.facts().venue_name)
+    topic.parent().is_some() && topic.is_consolidated_upstream()
 }

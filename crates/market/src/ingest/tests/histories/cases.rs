@@ -21,6 +21,8 @@ fn setting(followers: usize, at: &[usize]) -> Setting {
         is_tree: false,
         senders: at.iter().enumerate().map(sender).collect(),
         is_asked: true,
+        named_like_sum: None,
+        is_player: false,
     }
 }
 
@@ -276,6 +278,8 @@ fn late_trades_stay_counted_when_the_second_venue_comes_after_a_restart() {
             (0, vec![(4, Some("XD")), (5, Some("XE"))]),
         ],
         is_asked: true,
+        named_like_sum: None,
+        is_player: false,
     };
     let steps = [
         Deliver,
@@ -315,6 +319,8 @@ fn the_sum_of_a_hub_in_a_tree_has_no_topic_of_a_part_of_it() {
             sender(2, &[(5, "XE")]),
         ],
         is_asked: true,
+        named_like_sum: None,
+        is_player: false,
     };
     let [a, b, c, e] = [Trade(0, 0), Trade(0, 1), Trade(1, 0), Trade(2, 0)];
     for order in [
@@ -469,5 +475,109 @@ fn the_sums_of_three_hubs_in_a_row_have_a_topic_each() {
                 "{order:?}: hub {place} told a trade twice"
             );
         }
+    }
+}
+
+/// The trade of the first publisher was in the bar twice behind the hub, where its session came
+/// again after a trade of the second one in the hub's new run.
+#[test]
+fn trades_of_a_session_that_comes_again_behind_another_publishers_count_once() {
+    use Step::*;
+    // The publishers may have a number each, or the same one.
+    for (number, name) in [(2, None), (1, None), (1, Some("XA"))] {
+        let mut setting = setting(3, &[0, 0]);
+        setting.senders[0].1 = vec![(1, name)];
+        setting.senders[1].1 = vec![(number, name)];
+        let steps = [
+            Deliver,
+            trade(0),
+            Deliver,
+            Kill(0),
+            Deliver,
+            trade(1),
+            Deliver,
+            Leave(1),
+            Again(0),
+            trade(0),
+            Settle,
+        ];
+        let world = played(&setting, &steps);
+        let trades: Vec<_> = bars(&world, "S")
+            .into_iter()
+            .map(|bar| bar.map(|(trades, _)| trades))
+            .collect();
+        assert_eq!(trades, [Some(3); 3], "{number} {name:?}");
+    }
+}
+
+/// A replay closed the bar of a hub's sum as whole while the hub was away, whose later trades were
+/// those of a single venue.
+#[test]
+fn a_replay_closes_no_bar_of_a_hubs_sum_as_whole_while_the_hub_is_away() {
+    use Step::*;
+    let steps = [
+        trade(XA),
+        Deliver,
+        trade(XC),
+        Minute,
+        trade(XB),
+        Kill(1),
+        trade(XB),
+        Minute,
+        trade(XA),
+        Settle,
+    ];
+    let world = played(&setting(1, &[0, 1, 1]), &steps);
+    let again = replayed(&world.hubs[2], true);
+    let bar = bar_of(&again, "S@consolidated").expect("a bar");
+    assert!(bar.is_final && bar.is_partial, "{bar:?}");
+    let steps = [
+        trade(XC),
+        trade(XA),
+        Minute,
+        Deliver,
+        trade(XB),
+        Kill(1),
+        Deliver,
+        trade(XC),
+        Stop(2),
+        Minute,
+        trade(XA),
+        Settle,
+    ];
+    played(&setting(1, &[0, 1, 1]), &steps);
+}
+
+/// The bar of the hub's value had the trade of a symbol that was called so in the hub's last run.
+#[test]
+fn the_bar_of_a_hubs_value_has_no_trade_of_a_symbol_with_its_name() {
+    use Step::*;
+    const LIKE: usize = 2;
+    let orders = [
+        [trade(LIKE), Kill(0), trade(XA), trade(XB)],
+        [trade(LIKE), Kill(0), trade(XB), quote(XA)],
+        [trade(XA), trade(LIKE), trade(XB), Kill(0)],
+        [quote(LIKE), Kill(0), trade(XA), trade(XB)],
+    ];
+    for (is_player, order) in [false, true]
+        .into_iter()
+        .flat_map(|is| orders.map(|own| (is, own)))
+    {
+        let mut setting = setting(3, &[0, 0, 0]);
+        setting.senders[LIKE].1 = vec![(9, Some("XZ"))];
+        (setting.named_like_sum, setting.is_player) = (Some(LIKE), is_player);
+        let mut steps = vec![Deliver];
+        order.iter().for_each(|step| steps.extend([*step, Deliver]));
+        steps.extend([
+            trade(LIKE),
+            Deliver,
+            trade(XA),
+            Settle,
+            DeliverTo(1),
+            Kill(1),
+            Settle,
+        ]);
+        steps.extend([trade(LIKE), trade(XB), Settle]);
+        played(&setting, &steps);
     }
 }

@@ -15,6 +15,10 @@ pub(super) struct Setting {
     pub(super) senders: Vec<(usize, Vec<Numbered>)>,
     /// Whether each hub has a client of all bars from its start on.
     pub(super) is_asked: bool,
+    /// The publisher whose symbol has the name of a hub's sum.
+    pub(super) named_like_sum: Option<usize>,
+    /// Whether that publisher plays a recording of a hub.
+    pub(super) is_player: bool,
 }
 
 /// One step. Publishers, their venues and hubs have numbers.
@@ -68,11 +72,15 @@ impl Random {
 /// Returns the history of a seed.
 pub(super) fn random_history(seed: u64) -> (Setting, Vec<Step>) {
     let mut random = Random(seed.wrapping_mul(0xD129_42CF_A6B1_5F25));
-    let setting = random_setting(&mut random);
+    let mut setting = random_setting(&mut random);
+    let is_rare = seed % 5 == 4;
+    if is_rare {
+        setting.make_rare(seed / 5 % 3, &mut random);
+    }
     let count = 4 + random.below(24);
     let has_days = random.one_in(4);
     let has_names = random.one_in(2);
-    let has_again = random.one_in(3);
+    let has_again = random.one_in(3) || is_rare;
     let has_minutes = random.one_in(3);
     let loses = random.one_in(4);
     let mut steps = vec![Step::Deliver];
@@ -106,6 +114,45 @@ pub(super) fn random_history(seed: u64) -> (Setting, Vec<Step>) {
     (setting, steps)
 }
 
+impl Setting {
+    /// Returns whether two publishers have one venue.
+    pub(super) fn has_shared(&self) -> bool {
+        let senders = self.senders.iter();
+        let mut all: Vec<_> = senders.flat_map(|(_, venues)| venues).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        all.len() < count
+    }
+
+    /// Makes of it what is rare: publishers that take over from each other, or one whose symbol has
+    /// the name of a hub's sum.
+    fn make_rare(&mut self, kind: u64, random: &mut Random) {
+        let head = random.below(self.heads);
+        match kind {
+            0 => {
+                let all = self.senders.iter().flat_map(|(_, venues)| venues);
+                let next = all.map(|(number, _)| number + 1).max().unwrap_or(1);
+                let senders = &mut self.senders;
+                let numbers = senders.iter_mut().flat_map(|(_, venues)| venues);
+                numbers.for_each(|(_, name)| *name = None);
+                for number in next..next + 1 + random.below(2) as u16 {
+                    senders.push((random.below(self.heads), vec![(number, None)]));
+                }
+            }
+            1 => {
+                let (head, venues) = self.senders[random.below(self.senders.len())].clone();
+                self.senders.push((head, venues));
+            }
+            _ => {
+                self.named_like_sum = Some(self.senders.len());
+                self.is_player = random.one_in(2);
+                self.senders.push((head, vec![(99, Some("XZ"))]));
+            }
+        }
+    }
+}
+
 fn random_setting(random: &mut Random) -> Setting {
     let is_tree = random.one_in(6);
     let (heads, followers) = match is_tree {
@@ -137,6 +184,8 @@ fn random_setting(random: &mut Random) -> Setting {
         is_tree,
         senders,
         is_asked: !random.one_in(4),
+        named_like_sum: None,
+        is_player: false,
     }
 }
 
