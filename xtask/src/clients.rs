@@ -7,14 +7,14 @@ mod zeromq;
 use self::tls::TlsServer;
 use crate::counts::{Counts, number_before};
 use crate::python;
-use crate::server::{Kind, Server, build};
+use crate::server::{Kind, Server, build_checked};
 use crate::shell::{Failure, Program, Shell};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Runs the tests of every language whose tools are installed.
 pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
-    let binary = build(shell)?;
+    let binary = build_checked(shell)?;
     let work = shell.target().join("clients");
     fs::create_dir_all(&work).map_err(Failure::at(&work))?;
     let server = Server::start(&Kind::tidewire(&binary, LANES), &work)?;

@@ -35,6 +35,11 @@ pub(crate) fn install(shell: &Shell, prefix: &Path, profile: &str) -> Result<(),
         .cargo(["build", "-p", "tidewire-libzmq", "--profile"])
         .argument(profile)
         .run()?;
+    install_built(shell, prefix, profile)
+}
+
+/// Installs the library that is there under `prefix`, an absolute path.
+pub(crate) fn install_built(shell: &Shell, prefix: &Path, profile: &str) -> Result<(), Failure> {
     let folder = if profile == "dev" { "debug" } else { profile };
     let built = shell.target().join(folder).join("libzmq.so");
     let headers = shell.root().join("crates/libzmq/include");

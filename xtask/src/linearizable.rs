@@ -90,7 +90,9 @@ pub(crate) fn short(shell: &Shell) -> Result<(), Failure> {
         println!("go is absent: nothing checks the order of what concurrent clients see");
         return Ok(());
     }
-    run(shell.root(), Arguments::new(&["--seconds", "60"]))
+    let binary = server::build_checked(shell)?;
+    let words = ["--seconds", "60", "--binary", &binary.to_string_lossy()];
+    run(shell.root(), Arguments::new(&words))
 }
 
 fn has_go(shell: &Shell) -> bool {

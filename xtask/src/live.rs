@@ -4,6 +4,7 @@
 
 use crate::arguments::Arguments;
 use crate::python;
+use crate::server;
 use crate::shell::{Failure, Program, Shell};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     for lanes in arguments.values("--lanes")? {
         words.extend(["--lanes".to_owned(), lanes]);
     }
-    let binary = arguments.value("--binary")?;
+    let binary = arguments.value("--binary")?.map(PathBuf::from);
     arguments.end()?;
     judge(&Shell::new(root), binary, &words)
 }
@@ -27,19 +28,15 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
 /// Runs for the one minute of `cargo xtask test`.
 pub(crate) fn short(shell: &Shell) -> Result<(), Failure> {
     let words = ["--seconds", "20", "--operations", "1000000"].map(str::to_owned);
-    judge(shell, None, &words)
+    judge(shell, Some(server::build_checked(shell)?), &words)
 }
 
-fn judge(shell: &Shell, binary: Option<String>, words: &[String]) -> Result<(), Failure> {
+fn judge(shell: &Shell, binary: Option<PathBuf>, words: &[String]) -> Result<(), Failure> {
     let requirements = shell.root().join("tests/python/requirements.txt");
     let python = python::environment(shell, &requirements)?;
     let binary = match binary {
-        Some(binary) => PathBuf::from(binary),
-        None => {
-            let build = ["build", "--release", "-p", "tidewire"];
-            shell.cargo(build).run()?;
-            shell.target().join("release/tidewire")
-        }
+        Some(binary) => binary,
+        None => server::build(shell)?,
     };
     let oracle = shell
         .program(python, ["tests/live/oracle.py", "--binary"])

@@ -1,6 +1,7 @@
-//! Black-box tests: third-party clients in Python against the release build.
+//! Black-box tests: third-party clients in Python against the program.
 
 use crate::counts::Counts;
+use crate::server;
 use crate::shell::{Failure, Shell};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
         return Ok(());
     }
     let python = environment(shell, &tests.join("requirements.txt"))?;
-    crate::bench::build(shell)?;
+    let binary = server::build_checked(shell)?;
     let pytest = shell
         .program(
             python,
@@ -25,13 +26,13 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
                 "-p",
                 "no:cacheprovider",
                 "--dist",
-                "loadfile",
+                "worksteal",
             ],
         )
         .argument(format!("-n{WORKERS}"))
         .argument(format!("--timeout={TEST_TIMEOUT_S}"))
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("TIDEWIRE_BINARY", shell.target().join("release/tidewire"));
+        .env("TIDEWIRE_BINARY", binary);
     counts.pytest(&pytest.capture()?)
 }
 
@@ -90,6 +91,6 @@ fn has_test(folder: &Path) -> bool {
 /// A test that takes longer counts as hung. A test that needs more has its own marker.
 const TEST_TIMEOUT_S: u32 = 120;
 
-/// Files that run at the same time. Most tests wait most of the time: three of them keep two
+/// Tests that run at the same time. Most tests wait most of the time: three of them keep two
 /// cores busy.
 const WORKERS: u32 = 3;

@@ -1,6 +1,6 @@
 //! Servers for Redis's protocol, started on a free port and ended with the chore.
 
-use crate::shell::{Failure, Shell};
+use crate::shell::{Failure, Program, Shell};
 use rustix::process::Pid;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -16,6 +16,26 @@ pub(crate) fn build(shell: &Shell) -> Result<PathBuf, Failure> {
         .run()?;
     Ok(shell.target().join("release/tidewire"))
 }
+
+/// Builds all programs that `cargo xtask test` runs: optimised, with assertions, and without the
+/// linker's optimisation, which takes minutes. One command for all, because other packages beside
+/// it give a crate other features, and then it is built once more.
+pub(crate) fn build_checked(shell: &Shell) -> Result<PathBuf, Failure> {
+    let build = shell.cargo(["build", "--profile", CHECKED, "--lib", "--bins"]);
+    let build = build.argument("--example").argument("peer");
+    let add = |build: Program, package| build.argument("-p").argument(package);
+    CHECKED_PACKAGES.into_iter().fold(build, add).run()?;
+    Ok(shell.target().join(CHECKED).join("tidewire"))
+}
+
+/// The profile of [`build_checked`], and its folder.
+pub(crate) const CHECKED: &str = "checked";
+const CHECKED_PACKAGES: [&str; 4] = [
+    "tidewire",
+    "tidewire-bench",
+    "tidewire-libzmq",
+    "tidewire-zmq",
+];
 
 /// The kind of server to start.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,16 +3,17 @@
 use crate::clients::parse_tap;
 use crate::counts::Counts;
 use crate::python;
+use crate::server;
 use crate::shell::{Failure, Shell};
 
-/// Runs `tests/web` against the release build. Without Node or Chromium these tests are skipped,
+/// Runs `tests/web` against the program. Without Node or Chromium these tests are skipped,
 /// and the output says so.
 pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
     client(shell, counts)?;
     install_chromium(shell);
     let requirements = shell.root().join("tests/python/requirements.txt");
     let python = python::environment(shell, &requirements)?;
-    crate::bench::build(shell)?;
+    let binary = server::build_checked(shell)?;
     let arguments = [
         "-m",
         "pytest",
@@ -26,7 +27,7 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
     let pytest = shell
         .program(python, arguments)
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("TIDEWIRE_BINARY", shell.target().join("release/tidewire"));
+        .env("TIDEWIRE_BINARY", binary);
     counts.pytest(&pytest.capture()?)
 }
 

@@ -5,7 +5,7 @@
 use super::{ClientTests, has_tools, parse_go, parse_java, parse_tap};
 use crate::counts::Counts;
 use crate::python;
-use crate::server::{Kind, Server, free_port};
+use crate::server::{CHECKED, Kind, Server, free_port};
 use crate::shell::{Failure, Program};
 use crate::{libzmq, wheel};
 use std::fs;
@@ -13,17 +13,6 @@ use std::path::PathBuf;
 
 /// Runs the tests of every language whose tools are installed.
 pub(super) fn run(run: &ClientTests, counts: &mut Counts) -> Result<(), Failure> {
-    let example = [
-        "build",
-        "--release",
-        "-p",
-        "tidewire-zmq",
-        "--example",
-        "peer",
-    ];
-    run.shell.cargo(example).run()?;
-    let library = ["build", "--release", "-p", "tidewire-libzmq"];
-    run.shell.cargo(library).run()?;
     let ports = [free_port()?, free_port()?, free_port()?];
     let folder = run.work.join("zeromq");
     fs::create_dir_all(&folder).map_err(Failure::at(&folder))?;
@@ -32,10 +21,11 @@ pub(super) fn run(run: &ClientTests, counts: &mut Counts) -> Result<(), Failure>
         zmq: ports,
     };
     let _hub = Server::start(&hub, &folder)?;
+    let target = run.shell.target().join(CHECKED);
     let tests = Tests {
         run,
-        peer: run.shell.target().join("release/examples/peer"),
-        library: run.shell.target().join("release/libzmq.so"),
+        peer: target.join("examples/peer"),
+        library: target.join("libzmq.so"),
         ports,
     };
     let languages: [(&str, &[[&str; 2]], Language<'_>); 5] = [
@@ -89,7 +79,7 @@ impl Tests<'_> {
         let folder = self.run.work.join("zeromq/wheel");
         fs::create_dir_all(&folder).map_err(Failure::at(&folder))?;
         let prefix = libzmq::absolute(&folder.join("prefix"))?;
-        libzmq::install(shell, &prefix, "release")?;
+        libzmq::install_built(shell, &prefix, CHECKED)?;
         let wheel = wheel::pack(shell, &prefix.join("lib"), &folder)?;
         let program = self.pytest("zeromq/wheel", TIMEOUT_WITH_DOWNLOADS_S)?;
         let program = program.env("TIDEWIRE_WHEEL", wheel);

@@ -61,7 +61,7 @@ pub(crate) fn short(shell: &Shell) -> Result<(), Failure> {
             commands: COMMANDS_SHORT,
             seed: 1,
             redis: None,
-            binary: None,
+            binary: Some(server::build_checked(shell)?),
             other: None,
             differences_max: 1,
             known_only: false,
