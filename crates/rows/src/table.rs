@@ -203,8 +203,10 @@ impl Table {
         let change = self.clock + 1;
         let known = self.rows[id as usize].as_ref();
         let mut is_known = known.is_some_and(|row| parsed.fits(&row.shape));
-        if !is_known && let Some(settled) = parsed.settled() {
-            // The names of a shape are settled: values that fit one are too.
+        // The names of a shape are settled: values that fit one are too. A new topic mostly has the
+        // shape of others.
+        let is_settled = is_known || self.shapes.contains_key(&parsed.names[..]);
+        if !is_settled && let Some(settled) = parsed.settled() {
             is_known = known.is_some_and(|row| settled.fits(&row.shape));
             parsed = settled;
         }
