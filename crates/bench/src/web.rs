@@ -58,12 +58,14 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
         .collect();
     let paint = Spread::of(paints.map_err(&failed)?);
     let named: Vec<String> = rivals.iter().map(Rival::named).collect();
+    let beside = match &named[..] {
+        [] => String::new(),
+        named => format!(" beside subscribers of {}", named.join(", ")),
+    };
     println!(
         "\n{CONNECTIONS} connections that each follow {TOPICS} topics, of which each changes {HZ} \
-         times per second: pages beside subscribers of {}; {} rounds of {} s\n",
-        named.join(", "),
-        options.pairs,
-        options.seconds,
+         times per second: pages{beside}; {} rounds of {} s\n",
+        options.pairs, options.seconds,
     );
     let table = table(&samples, &names);
     print!("{}", table.text());

@@ -156,10 +156,10 @@ impl Load {
         self.received += count as u64;
         self.last = Instant::now();
         if let Peers::Pages(next) = &self.peers {
-            let was_greeted = frames.whole > 0;
             // After the greeting come the first values, in one message, and then batches.
-            let batches = frames.take(&self.buffer[..count]) - u64::from(!was_greeted);
-            if batches > 0 {
+            let before = frames.whole.max(1);
+            frames.take(&self.buffer[..count]);
+            if frames.whole > before {
                 stream.write_all(next)?;
                 self.asked += next.len() as u64;
             }

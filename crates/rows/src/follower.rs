@@ -1,11 +1,13 @@
 //! One page: its subscriptions, and what it has been told of each topic.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
 use crate::json::write_text;
+use crate::places::{Slots, push};
 use crate::row::{Row, Shape};
 use crate::table::Glob;
 use crate::texts::Look;
@@ -105,13 +107,14 @@ fn is_pattern(text: &[u8]) -> bool {
     text.iter().any(|byte| b"*?[\\".contains(byte))
 }
 
-/// A page.
+/// A page. What a mark needs comes first.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct Follower {
-    pub(crate) members: HashMap<u32, Member, RandomState>,
     pub(crate) subs: Vec<Sub>,
     /// Updates of which the page was told only a later one.
     pub(crate) conflated: u64,
+    pub(crate) members: HashMap<u32, Member, RandomState>,
     numbers: u32,
 }
 
@@ -122,26 +125,34 @@ pub(crate) struct Member {
     pub(crate) number: u32,
 }
 
-/// A subscription of a page.
+/// A subscription of a page. What a mark needs is in the first 64 bytes.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Sub {
+    /// See [`crate::places`].
+    pub(crate) ticket: u64,
     pub(crate) number: u64,
-    pub(crate) selection: Selection,
-    pub(crate) rows: HashMap<u32, Told, RandomState>,
-    /// Rows with changes that the page was not told, each once.
+    /// Slots of rows with changes that the page was not told, each once.
     pub(crate) dirty: VecDeque<u32>,
+    /// Whether the page has asked for the next batch.
+    pub(crate) wants: bool,
     /// Whether its first values have not all been written.
     pub(crate) is_snapping: bool,
     /// Whether rows are written when they are asked for, and not in batches.
     pub(crate) is_view: bool,
+    /// Whether a list of the table names it.
+    pub(crate) is_queued: bool,
+    /// Those in `dirty`.
+    pub(crate) is_dirty: Slots,
+    /// What the page knows of each row: the row's slot is its place here, and stays.
+    pub(crate) told: Vec<Told>,
+    /// The slot of each row.
+    pub(crate) rows: HashMap<u32, u32, RandomState>,
+    pub(crate) selection: Selection,
     /// The rows of a view's last page: of no others the page knows anything.
     pub(crate) shown: Vec<u32>,
     /// Rows of the page that are yet to be compared with the selection.
     pub(crate) adopting: Vec<u32>,
-    /// Whether the page has asked for the next batch.
-    pub(crate) wants: bool,
-    /// Whether a list of the table names it.
-    pub(crate) is_queued: bool,
     /// When the last batch was written, monotonic ns.
     pub(crate) written_ns: u64,
     /// How rows of each form are shown, by the form's number; and the form that was shown last.
@@ -163,34 +174,44 @@ pub(crate) struct Column {
 }
 
 /// What a page knows of a row.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
     /// The last change that it knows; 0 if it has no value.
     pub(crate) seen: u64,
     /// How the page's messages name it; 0 before the first.
     pub(crate) number: u32,
-    pub(crate) is_dirty: bool,
+    pub(crate) row: u32,
 }
 
 impl Sub {
-    pub(crate) fn new(number: u64, selection: Selection, is_view: bool) -> Self {
+    pub(crate) fn new(ticket: u64, number: u64, selection: Selection, is_view: bool) -> Self {
         Self {
-            is_view,
-            shown: Vec::new(),
+            ticket,
             number,
-            selection,
-            rows: HashMap::default(),
             dirty: VecDeque::new(),
-            is_snapping: !is_view,
-            adopting: Vec::new(),
             wants: false,
+            is_snapping: !is_view,
+            is_view,
             is_queued: false,
+            is_dirty: Slots::default(),
+            told: Vec::new(),
+            rows: HashMap::default(),
+            selection,
+            shown: Vec::new(),
+            adopting: Vec::new(),
             written_ns: 0,
             looks: HashMap::default(),
             last_look: (NO_SHAPE, Look::default()),
             numbers: HashMap::default(),
             fresh: Vec::new(),
         }
+    }
+
+    /// Returns the approximate memory of what the page knows of these topics, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let told = self.told.capacity() * size_of::<Told>();
+        let dirty = self.dirty.capacity() * size_of::<u32>() + self.is_dirty.memory_bytes();
+        SUB_BYTES + map_bytes(&self.rows) + told + dirty
     }
 
     /// Returns when the next batch may be written.
@@ -203,26 +224,44 @@ impl Sub {
         self.wants && !self.is_view && !self.is_snapping && !self.dirty.is_empty()
     }
 
+    /// Returns the slot of a row.
+    #[inline]
+    pub(crate) fn slot(&self, row: u32) -> Option<u32> {
+        self.rows.get(&row).copied()
+    }
+
     /// Notes a change of a row that it has, and returns whether the page knows of all earlier ones.
     #[inline]
-    pub(crate) fn mark(&mut self, row: u32) -> Option<bool> {
-        let told = self.rows.get_mut(&row)?;
-        let is_first = !std::mem::replace(&mut told.is_dirty, true);
+    pub(crate) fn mark(&mut self, slot: u32) -> bool {
+        let is_first = self.is_dirty.set(slot);
         if is_first {
-            self.dirty.push_back(row);
+            self.dirty.push_back(slot);
         }
-        Some(is_first)
+        is_first
+    }
+
+    /// Takes the slot of the next row with a change that the page was not told.
+    #[inline]
+    pub(crate) fn take_dirty(&mut self) -> Option<u32> {
+        let slot = self.dirty.pop_front()?;
+        self.is_dirty.clear(slot);
+        Some(slot)
     }
 
     /// Adds a row, all of which is news.
     pub(crate) fn admit(&mut self, row: u32) {
-        let told = Told {
-            is_dirty: true,
-            ..Told::default()
-        };
-        if self.rows.insert(row, told).is_none() {
-            self.dirty.push_back(row);
+        let slot = self.told.len() as u32;
+        if let Entry::Vacant(entry) = self.rows.entry(row) {
+            entry.insert(slot);
+            let told = Told {
+                seen: 0,
+                number: 0,
+                row,
+            };
+            push(&mut self.told, told);
+            self.mark(slot);
         }
+        debug_assert_eq!(self.told.len(), self.rows.len(), "one slot a row");
     }
 
     /// Notes the rows of a view's page. What was told of others is forgotten, here as in the page.
@@ -231,9 +270,9 @@ impl Sub {
         let kept: HashSet<u32, RandomState> = rows.iter().copied().collect();
         for row in std::mem::replace(&mut self.shown, rows) {
             if !kept.contains(&row)
-                && let Some(told) = self.rows.get_mut(&row)
+                && let Some(slot) = self.slot(row)
             {
-                told.seen = 0;
+                self.told[slot as usize].seen = 0;
             }
         }
     }
@@ -322,11 +361,8 @@ impl Sub {
 impl Follower {
     /// Returns the approximate memory of what the page knows of its topics, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let subs = self.subs.iter();
-        let told: usize = subs
-            .map(|sub| SUB_BYTES + sub.rows.len() * TOLD_BYTES)
-            .sum();
-        self.members.len() * MEMBER_BYTES + told
+        let subs: usize = self.subs.iter().map(Sub::memory_bytes).sum();
+        map_bytes(&self.members) + subs
     }
 
     /// Returns the number of changes that the page has not asked for, each topic once per
@@ -370,12 +406,16 @@ impl Follower {
     }
 }
 
-/// About what a topic of a page takes in its table, with the room that tables leave.
-pub(crate) const MEMBER_BYTES: usize = 18;
-/// About what a topic of a subscription takes: what the page was told, and a mark.
-pub(crate) const TOLD_BYTES: usize = 50;
+/// Returns the memory of a table in bytes: it has a power of two of places, of which up to seven
+/// in eight are taken, and a byte more for each.
+fn map_bytes<V>(map: &HashMap<u32, V, RandomState>) -> usize {
+    let places = (map.capacity() * 8).div_ceil(7);
+    places * (size_of::<(u32, V)>() + 1)
+}
+
 /// About what a subscription takes without its topics.
 const SUB_BYTES: usize = 512;
+const _: () = assert!(size_of::<Sub>() <= SUB_BYTES);
 const HZ_MIN: f64 = 0.01;
 const HZ_MAX: f64 = 1000.0;
 /// The number of no form.

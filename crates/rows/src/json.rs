@@ -6,6 +6,15 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotJson;
 
+/// The bytes that stand for themselves in a string: ASCII without `"`, `\` and control characters.
+const IS_PLAIN: [bool; 256] = {
+    let (mut table, mut byte) = ([false; 256], 0x20);
+    while byte < 0x80 {
+        table[byte] = byte != b'"' as usize && byte != b'\\' as usize;
+        byte += 1;
+    }
+    table
+};
 /// Maximum depth of nested arrays and objects.
 pub const DEPTH_MAX: usize = 64;
 
@@ -88,6 +97,9 @@ impl<'t> Scanner<'t> {
         let start = self.at - 1;
         let mut is_ascii = true;
         loop {
+            let rest = self.text.get(self.at..).ok_or(NotJson)?;
+            let plain = rest.iter().take_while(|byte| IS_PLAIN[usize::from(**byte)]);
+            self.at += plain.count();
             let byte = *self.text.get(self.at).ok_or(NotJson)?;
             self.at += 1;
             match byte {

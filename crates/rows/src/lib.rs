@@ -33,6 +33,7 @@ pub mod json;
 pub mod msgpack;
 pub mod request;
 
+mod places;
 mod row;
 pub use row::{Row, Version};
 

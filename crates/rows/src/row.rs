@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::places::Places;
+
 /// The names of a row's fields, in order. Rows of the same form share them.
 #[derive(Debug)]
 pub(crate) struct Shape {
@@ -54,6 +56,8 @@ pub struct Row {
     pub(crate) updates: u64,
     /// Number of pages that have it.
     pub(crate) followers: u32,
+    /// Where they keep it, if several do.
+    places: Option<Box<Places>>,
 }
 
 impl Row {
@@ -85,7 +89,58 @@ impl Row {
             version: Version::default(),
             updates: 0,
             followers: 0,
+            places: None,
         }
+    }
+
+    /// Begins with the places of the first page.
+    #[inline]
+    pub(crate) fn rewind_places(&mut self) {
+        if let Some(places) = &mut self.places {
+            places.rewind();
+        }
+    }
+
+    /// Returns the slot of a subscription whose mark was expected.
+    #[inline]
+    pub(crate) fn next_place(&mut self, ticket: u64) -> Option<u32> {
+        self.places.as_mut()?.next(ticket)
+    }
+
+    /// Notes the slot of a subscription that was marked. Returns the memory that it takes, in
+    /// bytes.
+    #[inline]
+    pub(crate) fn learn_place(&mut self, ticket: u64, slot: u32) -> usize {
+        if self.followers < PLACES_LEAST {
+            return 0;
+        }
+        let before = self.places_bytes();
+        let most = self.places_max();
+        let places = self.places.get_or_insert_default();
+        places.learn(ticket, slot, most);
+        self.places_bytes() - before
+    }
+
+    /// Forgets places, if a page has left. Returns the memory that this frees, in bytes.
+    pub(crate) fn shrink_places(&mut self) -> usize {
+        let before = self.places_bytes();
+        let most = self.places_max();
+        match &mut self.places {
+            Some(places) if self.followers >= PLACES_LEAST => places.shrink(most),
+            places => *places = None,
+        }
+        before - self.places_bytes()
+    }
+
+    /// Returns the maximum of places: two subscriptions of each page. Rows of further ones are
+    /// looked up.
+    fn places_max(&self) -> usize {
+        2 * self.followers as usize
+    }
+
+    fn places_bytes(&self) -> usize {
+        let places = self.places.as_ref();
+        places.map_or(0, |places| places.memory_bytes())
     }
 
     /// Returns whether a state is older than that of the row.
@@ -183,11 +238,13 @@ impl Row {
         let removed =
             removed.sum::<usize>() + self.removed.capacity() * size_of::<(Box<[u8]>, u64)>();
         let own = size_of::<Row>() + ENTRY_BYTES + self.name.len();
-        own + self.values.capacity() + fields + removed
+        own + self.values.capacity() + fields + removed + self.places_bytes()
     }
 }
 
 /// A row's entry in the table of names, and the head of the name.
 const ENTRY_BYTES: usize = 56;
+/// Pages of a row whose places are kept: for fewer, its own value costs more than they do.
+const PLACES_LEAST: u32 = 4;
 /// Removed fields that a row remembers; with more, pages forget the row and get it again.
 const REMOVED_MAX: usize = 64;

@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use crate::follower::{
-    Follower, Full, MEMBER_BYTES, Member, SUBSCRIPTIONS_MAX, Selection, Sub, TOLD_BYTES, Told,
-};
+use crate::follower::{Follower, Full, Member, SUBSCRIPTIONS_MAX, Selection, Sub};
 use crate::json::{NotJson, Scanner, plain_string, write_text};
+use crate::places::TICKET_MAX;
 use crate::row::{Row, Shape, Version};
 use crate::texts::Texts;
 
@@ -69,6 +68,8 @@ pub struct Table {
     row_bytes: usize,
     /// How many topics all pages have together.
     members: usize,
+    /// The ticket of the last subscription.
+    ticket: u64,
     /// Bytes that were freed, see [`Table::take_freed`].
     freed_bytes: usize,
     names: Vec<u8>,
@@ -77,11 +78,18 @@ pub struct Table {
     name_ends: Vec<u32>,
 }
 
-/// The topics of a page or a subscription that has ended, freed in parts.
+/// A page or a subscription that has ended. Its topics are freed in parts.
 #[derive(Debug)]
-enum Departing {
+struct Departing {
+    what: Departed,
+    /// The memory that it took, in bytes.
+    bytes: usize,
+}
+
+#[derive(Debug)]
+enum Departed {
     Page(IntoIter<u32, Member>),
-    Sub(usize, IntoIter<u32, Told>),
+    Sub(usize, IntoIter<u32, u32>),
 }
 
 impl Table {
@@ -107,6 +115,7 @@ impl Table {
             texts: Texts::default(),
             row_bytes: 0,
             members: 0,
+            ticket: 0,
             freed_bytes: 0,
             names: Vec::new(),
             values: Vec::new(),
@@ -194,8 +203,10 @@ impl Table {
         let change = self.clock + 1;
         let known = self.rows[id as usize].as_ref();
         let mut is_known = known.is_some_and(|row| parsed.fits(&row.shape));
-        if !is_known && let Some(settled) = parsed.settled() {
-            // The names of a shape are settled: values that fit one are too.
+        // The names of a shape are settled: values that fit one are too. A new topic mostly has the
+        // shape of others.
+        let is_settled = is_known || self.shapes.contains_key(&parsed.names[..]);
+        if !is_settled && let Some(settled) = parsed.settled() {
             is_known = known.is_some_and(|row| settled.fits(&row.shape));
             parsed = settled;
         }
@@ -250,15 +261,28 @@ impl Table {
         let Some(Some(follower)) = self.followers.get_mut(page) else {
             return;
         };
+        let Some(Some(known)) = self.rows.get_mut(row.0 as usize) else {
+            return;
+        };
         let mut is_known = false;
         for sub in &mut follower.subs {
-            if let Some(is_first) = sub.mark(row.0) {
-                is_known = true;
-                self.conflated += u64::from(!is_first);
-                follower.conflated += u64::from(!is_first);
-                if sub.is_ready() && !std::mem::replace(&mut sub.is_queued, true) {
-                    self.woken.push((page, sub.number));
+            let slot = match known.next_place(sub.ticket) {
+                Some(slot) => slot,
+                None => {
+                    let Some(slot) = sub.slot(row.0) else {
+                        continue;
+                    };
+                    self.row_bytes += known.learn_place(sub.ticket, slot);
+                    slot
                 }
+            };
+            debug_assert_eq!(sub.told[slot as usize].row, row.0, "the slot is the row's");
+            is_known = true;
+            let is_first = sub.mark(slot);
+            self.conflated += u64::from(!is_first);
+            follower.conflated += u64::from(!is_first);
+            if sub.is_ready() && !std::mem::replace(&mut sub.is_queued, true) {
+                self.woken.push((page, sub.number));
             }
         }
         if !is_known {
@@ -328,7 +352,9 @@ impl Table {
         if follower.subs.len() >= SUBSCRIPTIONS_MAX {
             return Err(Full);
         }
-        let mut sub = Sub::new(number, selection, is_view);
+        // The places of those behind the maximum are looked up.
+        self.ticket = (self.ticket + 1).min(TICKET_MAX + 1);
+        let mut sub = Sub::new(self.ticket, number, selection, is_view);
         sub.adopting = follower.members.keys().copied().collect();
         if !sub.adopting.is_empty() {
             self.adopting.push((page, number));
@@ -343,8 +369,10 @@ impl Table {
         let at = follower.subs.iter().position(|sub| sub.number == number)?;
         let sub = follower.subs.remove(at);
         self.snapping.retain(|place| *place != (page, number));
-        self.departing
-            .push_back(Departing::Sub(page, sub.rows.into_iter()));
+        self.departing.push_back(Departing {
+            bytes: sub.memory_bytes(),
+            what: Departed::Sub(page, sub.rows.into_iter()),
+        });
         Some(sub.selection)
     }
 
@@ -355,11 +383,16 @@ impl Table {
         };
         self.snapping.retain(|(other, _)| *other != page);
         // The page's own list has the topics of its ended subscriptions too.
-        let is_of_page =
-            |departing: &Departing| matches!(departing, Departing::Sub(other, _) if *other == page);
-        self.departing.retain(|departing| !is_of_page(departing));
-        self.departing
-            .push_back(Departing::Page(follower.members.into_iter()));
+        let mut bytes = follower.memory_bytes();
+        self.departing.retain(|departing| {
+            let is_of_page = matches!(departing.what, Departed::Sub(other, _) if other == page);
+            bytes += if is_of_page { departing.bytes } else { 0 };
+            !is_of_page
+        });
+        self.departing.push_back(Departing {
+            bytes,
+            what: Departed::Page(follower.members.into_iter()),
+        });
     }
 
     /// Notes that a page asks for the next batch. Returns whether there is such a subscription.
@@ -440,26 +473,25 @@ impl Table {
         while left > 0
             && let Some(mut departing) = self.departing.pop_front()
         {
-            let is_done = match &mut departing {
-                Departing::Page(members) => {
+            let is_done = match &mut departing.what {
+                Departed::Page(members) => {
                     let some: Vec<u32> = members.by_ref().take(left).map(|(row, _)| row).collect();
                     left -= some.len();
                     self.members -= some.len();
-                    self.freed_bytes += some.len() * (MEMBER_BYTES + TOLD_BYTES);
                     some.iter().for_each(|row| self.release(*row));
                     left > 0
                 }
-                Departing::Sub(page, rows) => {
+                Departed::Sub(page, rows) => {
                     let some: Vec<u32> = rows.by_ref().take(left).map(|(row, _)| row).collect();
                     left -= some.len();
-                    self.freed_bytes += some.len() * TOLD_BYTES;
                     let page = *page;
                     some.iter().for_each(|row| self.drop_member(page, *row));
                     left > 0
                 }
             };
-            if !is_done {
-                self.departing.push_front(departing);
+            match is_done {
+                true => self.freed_bytes += departing.bytes,
+                false => self.departing.push_front(departing),
             }
         }
         for id in std::mem::take(&mut self.orphans) {
@@ -515,6 +547,7 @@ impl Table {
         };
         debug_assert!(row.followers > 0, "a page that has a row is counted");
         row.followers = row.followers.saturating_sub(1);
+        self.row_bytes -= row.shrink_places();
         if row.followers == 0 {
             self.free_orphan(id);
         }
@@ -544,6 +577,9 @@ impl Table {
     /// Returns the row of a topic, which is made if there is none.
     fn row_of(&mut self, name: &[u8]) -> u32 {
         if let Some(&id) = self.by_name.get(name) {
+            if let Some(Some(row)) = self.rows.get_mut(id as usize) {
+                row.rewind_places();
+            }
             return id;
         }
         let shape = self.shape_of(&Parsed::default());

@@ -82,13 +82,11 @@ impl Table {
             return Vec::new();
         };
         let count = sub.dirty.len().min(most);
-        let changed: Vec<RowId> = sub.dirty.drain(..count).map(RowId).collect();
-        for row in &changed {
-            if let Some(told) = sub.rows.get_mut(&row.0) {
-                told.is_dirty = false;
-            }
-        }
-        changed
+        let changed = (0..count).map_while(|_| {
+            let slot = sub.take_dirty()?;
+            Some(RowId(sub.told[slot as usize].row))
+        });
+        changed.collect()
     }
 
     /// Returns a row.
@@ -113,39 +111,37 @@ impl Table {
         let Some(at) = follower.subs.iter().position(|sub| sub.number == number) else {
             return (0, false);
         };
-        let mut sub = follower.subs.swap_remove(at);
+        let mut subs = std::mem::take(&mut follower.subs);
+        let sub = &mut subs[at];
         let (mut written, mut comes_again) = (0, false);
         for id in rows {
             let Some(Some(row)) = self.rows.get(id.0 as usize) else {
+                continue;
+            };
+            let Some(slot) = sub.slot(id.0) else {
                 continue;
             };
             let before = out.len();
             if written > 0 {
                 out.push(b',');
             }
-            let is_dirty = sub.rows.get(&id.0).is_some_and(|told| told.is_dirty);
-            let step = write_row(
-                follower,
-                &mut sub,
-                (id.0, row),
-                (self.clock, &mut self.texts),
-                out,
-            );
+            // A row with a change keeps its mark: its new value may change its place, of which the
+            // view is to be told.
+            let shared = (self.clock, &mut self.texts);
+            let step = write_row(follower, sub, (slot, row), shared, out);
             match step {
                 Step::Nothing => out.truncate(before),
                 Step::Written | Step::Again => written += 1,
             }
             comes_again |= step == Step::Again;
-            if let Some(told) = sub.rows.get_mut(&id.0) {
-                // Its new value may change its place, of which the view is to be told.
-                told.is_dirty = is_dirty;
+            // A number is given with the name: a topic that went before the page knew it has none.
+            let number = sub.told[slot as usize].number;
+            if number != 0 {
+                order.push(number);
             }
-            order.push(follower.number_of(id.0).0);
         }
         sub.show(rows.iter().map(|row| row.0).collect());
-        follower.subs.push(sub);
-        let last = follower.subs.len() - 1;
-        follower.subs.swap(at, last);
+        follower.subs = subs;
         (written, comes_again)
     }
 
@@ -163,42 +159,38 @@ impl Table {
             return 0;
         };
         // Out of the page meanwhile, whose numbers the rows need.
-        let mut sub = follower.subs.swap_remove(at);
+        let mut subs = std::mem::take(&mut follower.subs);
+        let sub = &mut subs[at];
         let (start, mut rows, mut again) = (out.len(), 0, Vec::new());
         let mut looked_at = 0;
         while rows < rows_max
             && looked_at < LOOKED_AT_MAX
             && out.len() - start < bytes_max
-            && let Some(id) = sub.dirty.pop_front()
+            && let Some(slot) = sub.take_dirty()
         {
             looked_at += 1;
-            let row = self.rows.get(id as usize).and_then(Option::as_ref);
+            let id = sub.told[slot as usize].row as usize;
+            let row = self.rows.get(id).and_then(Option::as_ref);
+            debug_assert!(row.is_some(), "a page keeps its rows");
             let Some(row) = row else { continue };
             let before = out.len();
             if rows > 0 {
                 out.push(b',');
             }
-            match write_row(
-                follower,
-                &mut sub,
-                (id, row),
-                (self.clock, &mut self.texts),
-                out,
-            ) {
+            let shared = (self.clock, &mut self.texts);
+            match write_row(follower, sub, (slot, row), shared, out) {
                 Step::Nothing => out.truncate(before),
                 Step::Written => rows += 1,
                 Step::Again => {
                     rows += 1;
-                    again.push(id);
+                    again.push(slot);
                 }
             }
         }
-        for id in again {
-            sub.mark(id);
+        for slot in again {
+            sub.mark(slot);
         }
-        follower.subs.push(sub);
-        let last = follower.subs.len() - 1;
-        follower.subs.swap(at, last);
+        follower.subs = subs;
         rows
     }
 }
@@ -206,24 +198,21 @@ impl Table {
 fn write_row(
     follower: &mut Follower,
     sub: &mut Sub,
-    (id, row): (u32, &Row),
+    (slot, row): (u32, &Row),
     (clock, texts): (u64, &mut Texts),
     out: &mut Vec<u8>,
 ) -> Step {
-    let Some(told) = sub.rows.get_mut(&id) else {
-        return Step::Nothing;
-    };
-    told.is_dirty = false;
-    let seen = told.seen;
+    let told = &mut sub.told[slot as usize];
+    let (seen, id) = (told.seen, told.row);
     let is_forgotten = row.exists && seen != 0 && row.forgotten > seen;
     if !row.exists || is_forgotten {
         told.seen = 0;
         if seen == 0 {
             return Step::Nothing;
         }
-        let (number, _) = follower.number_of(id);
+        debug_assert!(told.number != 0, "a row that the page knows has a number");
         out.push(b'[');
-        write_number(out, number.into());
+        write_number(out, told.number.into());
         out.extend_from_slice(b",null]");
         return match is_forgotten {
             true => Step::Again,
