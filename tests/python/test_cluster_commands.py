@@ -130,6 +130,7 @@ def test_what_cannot_run_at_the_owner_is_refused_with_its_name(
                     ["RENAME", "own", "live:one"], ["COPY", "own", "live:one", "REPLACE"],
                     ["BLPOP", "live:list", "1"], ["MOVE", "live:one", "3"],
                     ["RESTORE", "live:one", "0", payload, "REPLACE"],
+                    ["RESTORE-ASKING", "live:one", "0", payload, "REPLACE"],
                     ["MSET", "live:one", "x", "live:two", "y"],
                     ["EVAL", "return redis.call('DEL', KEYS[1])", "1", "live:one"]):
         text = refusal(edge, *command)

@@ -110,6 +110,17 @@ fn a_subscription_within_a_message_subscribes() {
     }
 }
 
+/// It ended the connection, and all that was on its way was lost.
+#[test]
+fn a_long_later_frame_that_begins_like_a_subscription_is_passed_on() {
+    let mut long = vec![b'd'; 70_000];
+    long[0] = 1;
+    let parts: [(&[u8], bool); 2] = [(b"u", true), (&long, false)];
+    let message: &[&[u8]] = &[b"u", &long];
+    expect(&[], &[message], &parts);
+    expect(&[ONLY_FIRST_SUBSCRIBE], &[message], &parts);
+}
+
 /// In process the subscription came first.
 #[test]
 fn a_subscription_does_not_overtake_messages_sent_before_it() {

@@ -137,13 +137,13 @@ impl Connection {
         if !subscribes {
             return Ok(hears_messages.then_some(whole));
         }
+        if is_part {
+            return Ok(Some(whole));
+        }
         let limit = self.rules.limits.subscription_bytes_max;
         if length as u64 - 1 > limit {
             let length = length as u64 - 1;
             return Err(Error::FrameTooLong { length, limit });
-        }
-        if is_part {
-            return Ok(Some(whole));
         }
         let sign = if verb == Some(1) {
             Sign::Subscribe

@@ -91,17 +91,19 @@ impl Connection {
         let subscribes = self.is_subscription(verb);
         let limit = self.rules.limits.subscription_bytes_max.saturating_add(1);
         let complete = input.len() >= total;
-        if subscribes {
+        // A part of a message is passed on like any other: its driver obeys it.
+        let is_part = self.is_part(head.more());
+        let is_obeyed = subscribes && !is_part;
+        if is_obeyed {
             head.total(limit)?;
         }
         // Nothing is stored about a frame before it can be passed on: it is checked again.
         let streamed = head.length > self.rules.stream_above_bytes;
-        if !complete && (subscribes || hears_messages && !streamed) {
+        if !complete && (is_obeyed || hears_messages && !streamed) {
             return Ok(Some(Step::wants(total)));
         }
-        let is_part = self.is_part(head.more());
         self.pass_publishers_frame(subscribes, head.more());
-        if subscribes && !is_part {
+        if is_obeyed {
             let topic = &input[head.size + 1..total];
             let event = if verb == Some(1) {
                 Event::Subscribe(topic)

@@ -16,8 +16,8 @@ pub(super) const DUMP: &[Command] = &[
         .docs("Restores a key from a serialised value.",
             "O(1) to make the key, O(N*M) for N elements of M bytes."),
     command("restore-asking", -4, "write denyoom asking", Group::Server, "3.0.0",
-        Run::Data(dump::restore)).keys(&[key_spec(1, 0, 1, "OW update")])
-        .categories("keyspace dangerous")
+        Run::Data(dump::restore)).marks("restores")
+        .keys(&[key_spec(1, 0, 1, "OW update")]).categories("keyspace dangerous")
         .syntax("key:k ttl:i serialized-value [REPLACE] [ABSTTL] [IDLETIME=seconds:i] \
             [FREQ=frequency:i]")
         .docs("Restores a key from a serialised value, during a slot migration.",
