@@ -241,6 +241,7 @@ impl Ingest {
             happens_ns: 0,
             untold_loss: None,
             is_last_told: false,
+            whole_before: None,
             received: 0,
             refused: 0,
         };

@@ -67,6 +67,8 @@ pub(super) struct Work<'a> {
     /// Whether the readers of the hub's own feed were told of the last trade of a whole value as
     /// one of the symbol.
     pub(super) is_last_told: bool,
+    /// Number of the topic to which a whole value is applied, and what it has traded before.
+    pub(super) whole_before: Option<(u32, Traded)>,
     /// Number of a topic that begins, and the source time until which its bars lack trades, which
     /// the hubs behind this one do not know yet.
     pub(super) untold_loss: Option<(u32, u64)>,

@@ -615,15 +615,17 @@ struct Wanted {
 impl Wanted {
     /// Returns whether messages go on with the topic of a source that has left. A feed without
     /// venue names is another feed under the same name, not another venue. A name may be one for
-    /// the number that had none. What a hub had consolidated is gone with its session.
+    /// the number that had none. What a hub had consolidated is gone with its session, and only the
+    /// hub itself goes on there.
     fn may_continue(&self, facts: &Facts) -> bool {
+        if venues::is_consolidated(&facts.venue_name) {
+            return self.feed == facts.source_name;
+        }
         let is_number = || match self.number {
             0 => self.feed == facts.source_name && *facts.venue_name == *self.feed,
             number => *facts.venue_name == *number.to_string(),
         };
-        !self.is_named
-            || venues::is_consolidated(&facts.venue_name)
-            || !facts.is_named && is_number()
+        !self.is_named || !facts.is_named && is_number()
     }
 
     /// Returns the only venue of a symbol.

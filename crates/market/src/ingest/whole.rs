@@ -13,7 +13,7 @@ use crate::topic::Topic;
 
 /// What a topic has traded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Traded {
+pub(super) struct Traded {
     /// Of its session.
     volume: u64,
     trades: u32,
@@ -28,7 +28,7 @@ struct Traded {
 }
 
 impl Traded {
-    fn new(value: &MarketValue, until_ns: u64) -> Self {
+    pub(super) fn new(value: &MarketValue, until_ns: u64) -> Self {
         Self {
             volume: value.volume,
             trades: value.trades,
@@ -39,6 +39,11 @@ impl Traded {
             last: (value.last != UNDEFINED_PRICE).then_some((value.last, value.last_size)),
             until_ns,
         }
+    }
+
+    /// Returns whether the last trade is a later one than that of the value `before`.
+    pub(super) fn has_newer_last(&self, before: &Self) -> bool {
+        self.last != before.last || self.trades > before.trades || self.until_ns > before.until_ns
     }
 
     /// Returns whether there are trades that the value `before` does not have. A volume that goes
@@ -122,6 +127,7 @@ impl Batch<'_> {
                 return self.work.note_whole(&topic, record, &before);
             }
         }
+        self.work.whole_before = None;
         self.update_unbound(symbol, venue, &message);
     }
 
@@ -150,8 +156,10 @@ impl Work<'_> {
     /// Returns what a topic has traded, before a whole value of it is applied.
     pub(super) fn before(&mut self, topic: &Topic) -> Before {
         self.is_last_told = false;
+        let own = self.traded(topic);
+        self.whole_before = Some((topic.number, own));
         Before {
-            own: self.traded(topic),
+            own,
             parent: topic.parent().map(|parent| self.traded(parent)),
             is_first: topic.valued_session() != *self.session,
         }

@@ -84,3 +84,26 @@ fn the_bars_of_a_venue_have_no_trades_of_a_symbol_that_had_its_name() {
         }
     }
 }
+
+/// The venue of another source took the topic over, with the trades of the hub's venues in it.
+#[test]
+fn the_sum_of_a_hub_that_has_left_is_continued_by_that_hub_alone() {
+    for is_named in [true, false] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut hub = source(&market, "hub", 0, "A");
+        hub.name_venue(CONSOLIDATED, CONSOLIDATED_NAME);
+        send(&mut hub, &[trade(0, CONSOLIDATED, 100, 3)]);
+        hub.lose(2);
+        drop(hub);
+        let mut other = source(&market, "other", 0, "A");
+        if is_named {
+            other.name_venue(3, "XC");
+        }
+        send(&mut other, &[trade(0, 3, 200, 4)]);
+        let own = if is_named { "A@XC" } else { "A@3" };
+        assert_eq!(value_of(&market, own).volume, 4, "{own}");
+        assert_eq!(value_of(&market, "A@consolidated").volume, 3, "{own}");
+        assert!(is_stale(&market, "A@consolidated"));
+        assert!(!is_stale(&market, "A"));
+    }
+}

@@ -10,6 +10,7 @@ use super::source_time_ns;
 use crate::board::certainty;
 use crate::consolidated::{VenueValue, consolidate};
 use crate::ingest::apply::{Address, Work, quote_message};
+use crate::ingest::whole::Traded;
 use crate::topic::Topic;
 use crate::venues::CONSOLIDATED;
 
@@ -59,7 +60,9 @@ impl Work<'_> {
         let mut value = before;
         consolidate(&mut value, self.members);
         let is_trade = match (message, own) {
-            (Some(message), Some(own)) => take_last(&mut value, message, own.venue, &own.value),
+            (Some(message), Some(own)) if self.may_be_last(venue, message, &own.value) => {
+                take_last(&mut value, message, own.venue, &own.value)
+            }
             _ => false,
         };
         let is_untold = topic.take_untold();
@@ -114,6 +117,17 @@ impl Work<'_> {
             self.tell_certainty(&topic);
         }
         self.publish(&topic);
+    }
+
+    /// Returns whether a venue's last trade may be newer than that of the symbol. A whole value has
+    /// the last trade of before too, if only the figures of the session are new.
+    fn may_be_last(&self, venue: &Topic, message: &Message, own: &MarketValue) -> bool {
+        match (message, self.whole_before) {
+            (Message::LastValue(_), Some((number, before))) if number == venue.number => {
+                Traded::new(own, venue.newest_trade_ns()).has_newer_last(&before)
+            }
+            _ => true,
+        }
     }
 
     /// Appends what has changed of a consolidated value. A `trade` may be [`REPEATED`]. Unless
