@@ -161,6 +161,9 @@ impl Channel {
     /// [`Errno::CONNRESET`]: the peer is gone.
     #[inline]
     pub fn write(&mut self, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        if self.is_closed {
+            return Err(Errno::PIPE);
+        }
         let mut written = 0;
         let mut shown = 0;
         for slice in slices {
@@ -265,7 +268,7 @@ impl Channel {
     #[inline]
     pub fn is_ready(&self, wants: Wants) -> bool {
         (wants.bytes && (self.is_closed || self.reader.has_bytes()))
-            || (wants.room && self.writer.has_room())
+            || (wants.room && (self.is_closed || self.writer.has_room()))
     }
 
     /// Whether the peer has read all that was written, as far as it says.

@@ -549,3 +549,43 @@ fn a_server_in_another_process_answers_and_ends() {
 }
 
 const SNDTIMEO: i32 = 28;
+
+/// It never looked at the end of the ring while it only sent, and waited for room in it.
+#[test]
+fn a_socket_that_could_receive_and_only_sends_finds_the_next_reader() {
+    let kinds = [
+        (SocketType::Dealer, SocketType::Router),
+        (SocketType::Pair, SocketType::Pair),
+        (SocketType::Client, SocketType::Server),
+    ];
+    for (kind, reader) in kinds {
+        let endpoint = format!("shm://{}", path(&format!("only-sends-{kind:?}")).display());
+        let context = Context::new();
+        let reader = || {
+            let reader = socket(&context, reader);
+            set_int(&reader, RCVHWM, 1);
+            reader.bind(&endpoint).unwrap();
+            reader
+        };
+        let first = reader();
+        let sender = socket(&context, kind);
+        set_int(&sender, SNDHWM, 2);
+        set_int(&sender, RECONNECT_IVL, 1);
+        sender.connect(&endpoint).unwrap();
+        let sending = std::thread::spawn(move || {
+            for _ in 0..200 {
+                send(&sender, &[&[b'x'; 100_000]]);
+            }
+            sender
+        });
+        receive(&first);
+        first.close().unwrap();
+        let second = reader();
+        // It goes on while the sender sends: what was on its way to the first one is lost.
+        while !sending.is_finished() {
+            let _ = second.receive(true);
+        }
+        let sender = sending.join().unwrap();
+        assert_eq!(sender.kind(), kind);
+    }
+}

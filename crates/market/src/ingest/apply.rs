@@ -24,6 +24,7 @@ use super::sessions::{
 };
 use super::times::{possible_until_ns, without_impossible_time};
 use super::venues::source_time_ns;
+use super::whole::Traded;
 use crate::board::{figures, staleness_of};
 use crate::clocks::Ahead;
 use crate::consolidated::VenueValue;
