@@ -7,6 +7,7 @@ use tidewire_feed::wire::{Certainty, Trade};
 
 use super::Batch;
 use super::apply::Work;
+use super::venues::{SOURCES_OF_A_VENUE_MAX, numbered};
 use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown, TopicBars, publish};
 use crate::board::VENUE_SEPARATOR;
 use crate::topic::Topic;
@@ -107,33 +108,48 @@ impl Batch<'_> {
     }
 
     /// Notes that all trades of a venue of before a hub's restart may come again, if the hub has
-    /// had several publishers of the venue: each may have the name `VENUE#2` in the next run. Which
-    /// of the trades come again is not known then.
+    /// had several publishers of the venue: each may have the name `VENUE`, `VENUE#2` and so on in
+    /// the next run. Which of the trades come again is not known then.
     pub(super) fn doubt_numbered(&mut self, topic: &Arc<Topic>) {
         let board = &self.work.market.board;
         let name = topic.definition().name;
         let Some((symbol, venue)) = name.as_str().rsplit_once(VENUE_SEPARATOR) else {
             return;
         };
-        let first = venue.split_once('#').map(|(first, _)| first);
-        let is_numbered = first.is_some() || board.has_name(&format!("{}#2", name.as_str()));
+        let first = venue.split_once('#').map_or(venue, |(first, _)| first);
+        let first = format!("{symbol}{VENUE_SEPARATOR}{first}");
+        let is_numbered = venue.contains('#') || board.has_name(&numbered(&first, 2));
         if !is_numbered || is_consolidated(venue) {
             return;
         }
-        let first =
-            first.and_then(|first| board.named(&format!("{symbol}{VENUE_SEPARATOR}{first}")));
-        let all = [board.named(symbol), first, Some(topic.clone())];
-        let until_ns = all.iter().flatten().map(|topic| topic.had_until_ns()).max();
-        let until_ns = until_ns.unwrap_or(0);
+        let symbol = board.named(symbol);
+        let names = (2..=SOURCES_OF_A_VENUE_MAX).map(|attempt| numbered(&first, attempt));
+        let names = std::iter::once(first.clone()).chain(names);
+        let all = names.filter_map(|name| board.named(&name));
+        let until_ns = all.map(|topic| self.had_until_ns(&topic)).max();
+        let symbol_ns = symbol.as_ref().map_or(0, |symbol| symbol.had_until_ns());
+        let until_ns = until_ns.unwrap_or(0).max(symbol_ns);
         if until_ns == 0 {
             return;
         }
         topic.traded_until(until_ns);
         topic.trades_may_repeat();
         self.work.tell_lost(topic, until_ns);
-        let [Some(symbol), ..] = all else { return };
+        let Some(symbol) = symbol else { return };
         symbol.trades_may_repeat_again();
         self.work.tell_lost(&symbol, until_ns);
+    }
+
+    /// Returns the source time until which the trades of a topic may come again. If the source has
+    /// given it no value in this session yet, these are all that it had.
+    fn had_until_ns(&self, topic: &Topic) -> u64 {
+        let is_of_before = topic.valued_session() != *self.work.session
+            && topic.facts().source_name == *self.venues.feed()
+            && self.work.is_own_or_left(topic);
+        match is_of_before {
+            true => topic.newest_trade_ns(),
+            false => topic.had_until_ns(),
+        }
     }
 
     /// Begins the bars of a topic again if its name may stand for another value than before: a hub

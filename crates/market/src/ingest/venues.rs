@@ -646,7 +646,7 @@ fn is_venue(facts: &Facts) -> bool {
 }
 
 /// Returns the name of another source's venue of the same name.
-fn numbered(venue: &str, attempt: u32) -> String {
+pub(super) fn numbered(venue: &str, attempt: u32) -> String {
     format!("{venue}#{attempt}")
 }
 
@@ -675,4 +675,4 @@ const TOO_MANY_TOPICS: &str = "market-topics-max is reached";
 /// Maximum number of venues of one symbol: each update of one looks at all of them.
 const VENUES_OF_A_SYMBOL_MAX: usize = 128;
 /// Maximum number of sources that give one symbol at one venue at the same time.
-const SOURCES_OF_A_VENUE_MAX: u32 = 16;
+pub(super) const SOURCES_OF_A_VENUE_MAX: u32 = 16;

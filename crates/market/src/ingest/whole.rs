@@ -73,6 +73,16 @@ impl Traded {
         rolls && self.until_ns != 0 && (self.until_ns, self.last) == (before.until_ns, before.last)
     }
 
+    /// Returns the same with the last trade of the value `now`.
+    fn with_last_of(&self, now: &Self) -> Self {
+        Self {
+            trades: self.trades.saturating_add(1),
+            last: now.last,
+            until_ns: now.until_ns,
+            ..*self
+        }
+    }
+
     /// Returns whether these are the trades of the value `before`, as far as a record tells: one
     /// without figures gives the volume alone.
     fn is_same_as(&self, before: &Self, figures: Option<&Figures>) -> bool {
@@ -199,20 +209,35 @@ impl Work<'_> {
         if until_ns == 0 {
             return;
         }
+        // As the hubs behind this one have it.
+        let parent_now = topic.parent().map(|parent| self.traded(parent));
         if let Some(parent) = topic.parent() {
             parent.traded_until(until_ns);
         }
-        // In another session of the source all of them are new.
+        // In another session of the source all of them are new. The figures may have none of them,
+        // as where a trading day has begun since.
         let more = new.trades.saturating_sub(before.own.trades);
-        let left_out = if before.is_first { new.trades } else { more };
+        let left_out = match (before.is_first, self.is_snapshot) {
+            (true, _) => new.trades.max(1),
+            (false, true) => more.max(1),
+            (false, false) => more,
+        };
         self.miss_trades(topic, until_ns, left_out);
         // Hubs behind this one find the trades that a value has more than the one before.
         if !new.shows_more_than(&before.own) || left_out > more {
             self.append_lost(topic, until_ns, left_out - more);
         }
-        if let (Some(parent), Some(old)) = (topic.parent().cloned(), before.parent) {
-            let told = old.trades.saturating_add(u32::from(self.is_last_told));
-            let shown = self.traded(&parent).trades.saturating_sub(told);
+        if let (Some(parent), Some(old), Some(now)) =
+            (topic.parent().cloned(), before.parent, parent_now)
+        {
+            let told = match self.is_last_told {
+                true => old.with_last_of(&now),
+                false => old,
+            };
+            let shown = match now.only_rolls(&told) {
+                true => 0,
+                false => now.trades.saturating_sub(told.trades),
+            };
             self.append_lost(&parent, until_ns, left_out.saturating_sub(shown));
         }
     }

@@ -432,6 +432,14 @@ impl World {
             return Some(bits(&|sent| sent.venue == venue));
         }
         let topic = market.board.named(name);
+        // It is left of a symbol, and the second name of the hub's value now.
+        if self.setting.named_like_sum.is_some()
+            && let Some(symbol) = market.board.named(SYMBOL)
+            && let (Some(own), Some(topic)) = (symbol.namesake(), &topic)
+            && Arc::ptr_eq(&own, topic)
+        {
+            return Some(bits(&|_| true));
+        }
         if self.setting.named_like_sum.is_some()
             && let Some(topic) = &topic
             && !topic.is_consolidated_upstream()
@@ -476,7 +484,10 @@ impl World {
     ) -> Option<String> {
         // The name was that of a sum when the bar closed, or is now.
         let may_be_either = self.setting.named_like_sum.is_some() && name.starts_with(LIKE_SUM);
-        if may_be_either && text.starts_with("closed") {
+        let is_closed = text.starts_with("closed");
+        // In a replay it may be left of the symbol, and the second name of the hub's value.
+        let is_second = self.setting.heads > 1 && text.starts_with("replay");
+        if may_be_either && (is_closed || is_second) {
             return None;
         }
         let of_name = self.of_name(place, name)?;
@@ -511,7 +522,13 @@ impl World {
             }
             false => self.whole += 1,
         }
-        if !seen.is_partial && u64::from(missing.count_ones()) > seen.late {
+        // A trading day that has begun says nothing of the trades of before, but that there were
+        // some.
+        let late = match self.days.is_empty() || seen.late == 0 {
+            true => seen.late,
+            false => u64::MAX,
+        };
+        if !seen.is_partial && u64::from(missing.count_ones()) > late {
             return wrong(format!("whole without {missing:#b}"));
         }
         let own: Vec<&Sent> = order

@@ -581,3 +581,93 @@ fn the_bar_of_a_hubs_value_has_no_trade_of_a_symbol_with_its_name() {
         played(&setting, &steps);
     }
 }
+
+/// A replay, and the hub behind, took the trade of another hub's whole value for one that they had
+/// had: the sum had no last trade, and the time of its newest one was that of another run.
+#[test]
+fn trades_of_a_whole_value_are_late_behind_a_hub_whose_sum_has_no_last_trade() {
+    use Step::*;
+    let steps = [
+        Deliver,
+        Kill(1),
+        trade(XC),
+        trade(XB),
+        Kill(0),
+        Minute,
+        quote(XC),
+        quote(XA),
+        Settle,
+    ];
+    let world = played(&setting(2, &[0, 0, 1]), &steps);
+    let late = world.hubs[2..].iter().map(|hub| hub.bar("S"));
+    let late: Vec<_> = late.map(|bar| bar.map(|bar| bar.late)).collect();
+    assert_eq!(late, [Some(1); 2]);
+}
+
+/// The figures of the whole value had no trades, because a trading day had begun: the closed bar
+/// had no late ones.
+#[test]
+fn trades_of_before_a_trading_day_are_late_where_they_came_in_a_whole_value() {
+    use Step::*;
+    // The day of the venue that traded begins, or that of another one.
+    let own = [trade(XA), Minute, Day(XA, 0)];
+    let others = [Day(XA, 0), trade(XB), Minute];
+    for order in [own, others] {
+        let before = [Deliver, trade(XA), Deliver, Stop(1), Kill(0)];
+        let steps = [&before[..], &order[..], &[Settle]].concat();
+        let world = played(&setting(2, &[0, 0]), &steps);
+        let bar = world.hubs[2].bar("S").expect("a bar");
+        let seen = (bar.trades, bar.is_final, bar.is_partial, bar.late);
+        assert_eq!(seen, (1, true, false, 1), "{order:?}");
+    }
+}
+
+/// The second publisher of a venue had the venue's name in the hub's next run. Its trade was behind
+/// the newest one of the publisher that had that name before, and counted twice.
+#[test]
+fn trades_of_a_venues_publisher_with_another_number_after_a_restart_count_once() {
+    use Step::*;
+    for again in [
+        [Again(1), Again(2), Again(0)],
+        [Again(2), Again(0), Again(1)],
+    ] {
+        let mut setting = setting(2, &[0, 0, 0, 1]);
+        let (_, venues) = setting.senders[0].clone();
+        setting.senders[1].1 = venues.clone();
+        setting.senders[2].1 = venues;
+        let mut steps = vec![Deliver, trade(0), trade(1), trade(2), trade(3), Kill(0)];
+        steps.push(Deliver);
+        again.iter().for_each(|step| steps.extend([*step, Deliver]));
+        steps.extend([trade(0), trade(3), Settle]);
+        let world = played(&setting, &steps);
+        for hub in &world.hubs[2..] {
+            let bar = hub.bar("S").expect("a bar");
+            assert_eq!((bar.trades, bar.volume), (6, 0b11_1111), "{again:?}");
+        }
+    }
+}
+
+/// The topic `S@consolidated` was left as the second name of a hub's value when the symbol of that
+/// name had gone, and its bar was that of one venue of two.
+#[test]
+fn the_bar_of_a_value_has_all_trades_where_a_symbol_with_its_name_has_gone() {
+    use Step::*;
+    let mut setting = setting(1, &[0, 0, 0]);
+    setting.senders[1].1 = vec![(2, Some("XB")), (3, Some("XC"))];
+    setting.senders[2].1 = vec![(99, Some("XZ"))];
+    (setting.named_like_sum, setting.is_player) = (Some(2), true);
+    let steps = [
+        Trade(2, 0),
+        Deliver,
+        Kill(0),
+        Quote(1, 1),
+        Minute,
+        Deliver,
+        Trade(1, 0),
+        Kill(0),
+        Trade(1, 1),
+        Deliver,
+        Settle,
+    ];
+    played(&setting, &steps);
+}
