@@ -25,8 +25,20 @@ pub trait SharedKeys: fmt::Debug + Send + Sync {
     fn own_names(&self, wanted: &dyn Fn(&[u8]) -> bool, names: &mut Vec<Arc<[u8]>>);
 
     /// Changes the topic of another hub under the lock of its name. `change` is told whether this
-    /// hub has a key of this name, and returns whether subscribers must hear of the change.
+    /// hub has a key of this name, and returns whether subscribers must hear of the change. Clients
+    /// that watch the name or have it cached hear of it too.
     fn change_remote(&self, name: &[u8], change: &mut dyn FnMut(bool) -> bool);
+
+    /// Returns whether clients cache what they read (CLIENT TRACKING).
+    fn has_caches(&self) -> bool;
+
+    /// Has clients discard what they have cached of another hub's topic, whose value is the same as
+    /// before.
+    fn invalidate_remote(&self, name: &[u8]);
+
+    /// Tells clients that hear of all changes of some names what the calling thread has changed
+    /// since the last call. The thread calls it after each turn.
+    fn tell_caches(&self);
 
     /// Tells a client of the end of its write to a topic of another hub.
     fn tell_writer(&self, writer: MountWriter, result: WriteEnd);

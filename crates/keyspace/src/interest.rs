@@ -82,11 +82,9 @@ impl Interests {
         keys.filter(is_awaited).count()
     }
 
-    /// Starts to watch a key; returns its current version.
-    pub(crate) fn watch(&mut self, key: &[u8]) -> u64 {
-        let interest = self.interest(key);
-        interest.watchers += 1;
-        interest.version
+    /// Starts to watch a key.
+    pub(crate) fn watch(&mut self, key: &[u8]) {
+        self.interest(key).watchers += 1;
     }
 
     pub(crate) fn unwatch(&mut self, key: &[u8]) {

@@ -19,6 +19,16 @@ pub trait Mount: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Returns whether each change of a topic, and of its names, is told with
+    /// [`Keyspace::change_shared`] or [`Keyspace::invalidate_shared`], so that clients may cache
+    /// what they have read.
+    ///
+    /// [`Keyspace::change_shared`]: crate::Keyspace::change_shared
+    /// [`Keyspace::invalidate_shared`]: crate::Keyspace::invalidate_shared
+    fn tells_changes(&self) -> bool {
+        false
+    }
+
     /// Returns whether a name with its prefix is its own.
     fn claims(&self, _key: &[u8]) -> bool {
         true

@@ -23,6 +23,7 @@ use crate::table::Place;
 use crate::text::Text;
 use crate::tracked::CHANGES_TOLD;
 use crate::value::ValueRef;
+use crate::watch::Version;
 
 mod lifetime;
 mod notify;
@@ -507,26 +508,27 @@ impl<'c, 'k> View<'c, 'k> {
     }
 
     /// Starts to watch a key; returns its version and whether it exists.
-    pub(crate) fn watch(&mut self, key: Key<'_>) -> (u64, bool) {
-        if let Some(mount) = self.keyspace.mount_of(self.database, key.bytes) {
-            return (mount.version(key.bytes), mount.contains(key.bytes));
-        }
-        // An expired key is removed now, so that its removal does not count as a later change.
-        let there = self.find(key).is_some();
+    pub(crate) fn watch(&mut self, key: Key<'_>) -> (Version, bool) {
+        let there = match self.keyspace.mount_of(self.database, key.bytes) {
+            Some(mount) => mount.contains(key.bytes),
+            // An expired key is removed now, so that its removal does not count as a later change.
+            None => self.find(key).is_some(),
+        };
         let database = self.database;
         let shard = self.locked.shard(shard_of(key.hash));
-        (shard.interests(database).watch(key.bytes), there)
+        shard.interests(database).watch(key.bytes);
+        (self.version(key), there)
     }
 
     /// Returns the version of a watched key.
-    pub(crate) fn version(&mut self, key: Key<'_>) -> u64 {
-        if let Some(mount) = self.keyspace.mount_of(self.database, key.bytes) {
-            return mount.version(key.bytes);
-        }
+    pub(crate) fn version(&mut self, key: Key<'_>) -> Version {
+        let mount = self.keyspace.mount_of(self.database, key.bytes);
+        let topic = mount.map(|mount| (mount.is_shared(), mount.version(key.bytes)));
         let database = self.database;
         let shard = self.locked.shard(shard_of(key.hash));
         let interests = shard.interests[database].as_ref();
-        interests.map_or(0, |interests| interests.version(key.bytes))
+        let stored = interests.map_or(0, |interests| interests.version(key.bytes));
+        Version { stored, topic }
     }
 
     pub(crate) fn unwatch(&mut self, key: Key<'_>) {

@@ -9,13 +9,24 @@ use crate::locks::{Locked, ShardSet};
 use crate::observer::Observer;
 use crate::view::View;
 
+/// The state of a watched name. A shared mount may claim the name, and give it up, at any time:
+/// what the keyspace counts and what the mount counts are told apart, so that no number of the one
+/// is taken for a number of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    /// Changes of the key, and of the topic that a shared mount has under the name.
+    pub(crate) stored: u64,
+    /// The number that a mount gives, if it has the name, and whether that is a shared one.
+    pub(crate) topic: Option<(bool, u64)>,
+}
+
 /// A watched key of a transaction. Release it with [`Keyspace::unwatch`].
 #[derive(Debug)]
 pub struct WatchedKey {
     database: usize,
     key: Box<[u8]>,
     hash: u64,
-    version: u64,
+    version: Version,
     was_there: bool,
 }
 

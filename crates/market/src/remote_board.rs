@@ -262,6 +262,11 @@ impl Mount for RemoteMount {
         true
     }
 
+    fn tells_changes(&self) -> bool {
+        // A topic that the hub's own mount has under a name hides that of another hub untold.
+        self.shelf.own.is_none()
+    }
+
     fn claims(&self, key: &[u8]) -> bool {
         self.find(key).is_some()
     }
@@ -493,6 +498,14 @@ mod tests {
         fn change_remote(&self, _: &[u8], change: &mut dyn FnMut(bool) -> bool) {
             change(false);
         }
+
+        fn has_caches(&self) -> bool {
+            false
+        }
+
+        fn invalidate_remote(&self, _: &[u8]) {}
+
+        fn tell_caches(&self) {}
 
         fn tell_writer(&self, writer: MountWriter, result: WriteEnd) {
             self.1.lock().push((writer, result));

@@ -1,16 +1,16 @@
 //! Live keys that other hubs get, and topics of other hubs among the keys.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use tidewire_fanout::{
     ChangedNames, GONE, HubWrites, Origin, OwnWrite, Publication, SharedKeys, WriteEnd,
 };
-use tidewire_keyspace::{MountPush, MountWriter, Pushed};
+use tidewire_keyspace::{Event, MountPush, MountWriter, Pushed};
 use tidewire_lane::unix_ms;
 
 use crate::attention::Obstacles;
-use crate::live::{has_form, write_value};
+use crate::live::{LiveObserver, has_form, write_value};
 use crate::mail::RedisMail;
 use crate::server::Server;
 
@@ -65,13 +65,22 @@ impl Server {
         mount.is_some_and(|mount| mount.publish(name, out))
     }
 
+    /// This hub follows no master any more, and has topics of other hubs again. What clients have
+    /// cached of their names meanwhile is wrong.
+    pub(crate) fn note_shared_reopened(&self) {
+        if self.shared.get().is_some() {
+            self.invalidate_everything();
+        }
+    }
+
     /// Publishes the state of another hub's topic. The name is locked.
-    fn publish_remote(&self, name: &[u8], is_stored: bool) {
+    fn publish_remote(&self, name: &[u8], is_stored: bool, was_there: bool) {
         let mount = self.keyspace.mount_of(0, name);
         if mount.is_some_and(|mount| !mount.is_shared()) || mount.is_none() && is_stored {
             // The name is an own topic's.
             return;
         }
+        self.notify_remote(name, was_there, mount.is_some());
         let route = self.post.subscriptions.route(name);
         if route.lanes == 0 {
             return;
@@ -84,6 +93,22 @@ impl Server {
             }
         });
         self.post.send(route.lanes, &Arc::new(publication));
+    }
+
+    /// Publishes the keyspace events of another hub's topic. Its hub knows which command or TTL it
+    /// was; here the topic looks like a hash that is set or deleted.
+    fn notify_remote(&self, name: &[u8], was_there: bool, is_there: bool) {
+        let classes = self.keyspace.notifications();
+        let events: &[Event] = match (was_there, is_there) {
+            (_, false) => &[Event::Delete],
+            (true, true) => &[Event::HashSet],
+            (false, true) => &[Event::New, Event::HashSet],
+        };
+        for &event in events {
+            if classes.intersects(event.class()) {
+                crate::notifications::publish(self, 0, name, event);
+            }
+        }
     }
 }
 
@@ -111,11 +136,32 @@ impl SharedKeys for Server {
     }
 
     fn change_remote(&self, name: &[u8], change: &mut dyn FnMut(bool) -> bool) {
-        self.keyspace.with_stored(name, |is_stored| {
-            if change(is_stored) {
-                self.publish_remote(name, is_stored);
+        let observer = &mut LiveObserver(self);
+        self.keyspace.change_shared(name, observer, |is_stored| {
+            let was_there = self.is_mounted(name);
+            let is_changed = change(is_stored);
+            if is_changed {
+                self.publish_remote(name, is_stored, was_there);
             }
+            is_changed
         });
+    }
+
+    fn has_caches(&self) -> bool {
+        // A client that begins to track now reads afterwards what the caller has stored.
+        fence(Ordering::SeqCst);
+        self.attention.has(Obstacles::TRACKED)
+    }
+
+    fn invalidate_remote(&self, name: &[u8]) {
+        self.keyspace
+            .invalidate_shared(name, &mut LiveObserver(self));
+    }
+
+    fn tell_caches(&self) {
+        if self.attention.has(Obstacles::TRACKED) {
+            self.broadcast_changed();
+        }
     }
 
     fn tell_writer(&self, writer: MountWriter, result: WriteEnd) {

@@ -27,7 +27,8 @@ use crate::tracked_clients::Invalid;
 use crate::tracked_clients::NOLOOP;
 use crate::tracked_clients::ON;
 
-/// Changes that clients are told of at the end of a command or a turn of one lane.
+/// Changes that clients are told of at the end of a command or a turn: of one lane, or of the
+/// thread that receives topics of other hubs.
 #[derive(Debug, Default)]
 struct LaneChanges {
     /// The client whose command runs.
@@ -46,7 +47,7 @@ struct LaneChanges {
 type Suspended = (Option<Arc<Client>>, Vec<Option<Box<[u8]>>>);
 
 thread_local! {
-    /// The changes of this thread, which is one lane.
+    /// The changes of this thread, which is one lane or receives topics of other hubs.
     static LANE_CHANGES: RefCell<LaneChanges> = RefCell::default();
 }
 
@@ -261,7 +262,7 @@ impl Server {
         }
     }
 
-    /// Tells clients that hear of prefixes what was changed on this lane in this turn.
+    /// Tells clients that hear of prefixes what was changed on this thread in this turn.
     #[cold]
     pub(crate) fn broadcast_changed(&self) {
         let (changed, all) = LANE_CHANGES.with_borrow_mut(|changes| {

@@ -84,13 +84,34 @@ impl Keyspace {
         show(live.map(|(value, _)| value))
     }
 
-    /// Passes whether a key of database 0 is stored, expired or not, to `look`, which runs under
-    /// the lock of the key's shard. A shared mount may claim the name there.
-    pub fn with_stored<R>(&self, key: &[u8], look: impl FnOnce(bool) -> R) -> R {
+    /// Changes the topic of a shared mount under the lock of its name: the mount may claim the name
+    /// there, or give it up. `change` is told whether a key of database 0 is stored, expired or
+    /// not, and returns whether the topic has changed. Clients that watch, track or have read the
+    /// name are then told as of the change of a key. A client that waits for such a key is not
+    /// served: a topic has no elements to take.
+    pub fn change_shared(
+        &self,
+        key: &[u8],
+        observer: &mut dyn Observer,
+        change: impl FnOnce(bool) -> bool,
+    ) {
         let hash = hash::of(key);
-        let shard = self.shards[shard_of(hash)].lock();
+        let mut shard = self.shards[shard_of(hash)].lock();
         let is_stored = shard.databases[0].table.find(hash, key).is_some();
-        look(is_stored)
+        if !change(is_stored) {
+            return;
+        }
+        if let Some(interests) = &mut shard.interests[0] {
+            interests.touch(key);
+        }
+        self.tell_caches(&mut shard, key, observer);
+    }
+
+    /// Has clients discard what they have cached of a shared mount's topic that has not changed:
+    /// something about it has, such as whether it is stale.
+    pub fn invalidate_shared(&self, key: &[u8], observer: &mut dyn Observer) {
+        let mut shard = self.shards[shard_of(hash::of(key))].lock();
+        self.tell_caches(&mut shard, key, observer);
     }
 
     /// Passes the value of a key of database 0, of any type, to `show`. Returns false if the key is

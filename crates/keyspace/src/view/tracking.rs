@@ -9,6 +9,7 @@ use crate::command::{Command, Flags};
 use crate::key::{SHARDS, shard_of};
 use crate::keyspace::Keyspace;
 use crate::observer::{Changer, Observer};
+use crate::shard::Shard;
 use crate::tracked::{CHANGES_TIMED, CHANGES_TOLD, READS_TRACKED, Trackers};
 
 impl Keyspace {
@@ -60,6 +61,21 @@ impl Keyspace {
         }
     }
 
+    /// Tells clients that track or have read a topic of a shared mount that it has changed. Costs
+    /// one relaxed load if there are none.
+    pub(crate) fn tell_caches(&self, shard: &mut Shard, key: &[u8], observer: &mut dyn Observer) {
+        let tracking = self.tracking.load(Ordering::Relaxed);
+        if tracking & (READS_TRACKED | CHANGES_TOLD) == 0 {
+            return;
+        }
+        if let Some(trackers) = shard.take_trackers(key, &self.tracking_totals) {
+            observer.invalidated(key, &trackers, Changer::Server);
+        }
+        if tracking & CHANGES_TOLD != 0 {
+            observer.modified(key, Changer::Server);
+        }
+    }
+
     /// Removes disconnected clients in one shard; `shard` may be any number.
     pub fn sweep_tracking(&self, shard: usize, is_there: &dyn Fn(u64) -> bool) {
         let mut shard = self.shards[shard % self.shards.len()].lock();
@@ -88,7 +104,8 @@ impl View<'_, '_> {
         };
         for at in command.key_positions(arguments) {
             let key = self.key(&arguments[at]);
-            if self.keyspace.mount_of(self.database, key.bytes).is_some() {
+            let mount = self.keyspace.mount_of(self.database, key.bytes);
+            if mount.is_some_and(|mount| !mount.tells_changes()) {
                 // It changes all the time, so a client must not cache it.
                 let trackers = Trackers::one(reader);
                 self.observer

@@ -156,6 +156,7 @@ impl Work {
                 self.event(event);
             }
             more = self.turn();
+            self.shared.keys.tell_caches();
             if self.shown.elapsed() >= SHOW_INTERVAL {
                 self.show();
             }

@@ -159,6 +159,7 @@ impl Replication {
         server.keyspace.note_own_deadlines(false);
         server.keyspace.pause_expiry(0);
         server.attention.set(Obstacles::FOLLOWS, false);
+        server.note_shared_reopened();
         server.follow_memory_score();
         self.disconnect(server);
     }

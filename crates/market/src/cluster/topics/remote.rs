@@ -53,6 +53,8 @@ struct Hub {
     /// The reign whose topics are coming, and that of those that have come; 0 before the first.
     coming: u64,
     joined: u64,
+    /// Whether clients have seen its topics stale or in doubt, or so no more, since the last look.
+    is_turned: bool,
 }
 
 /// A topic of a hub has a value, or is gone.
@@ -128,16 +130,14 @@ impl Remote {
             let names: Vec<Arc<[u8]>> = self.topics.keys().cloned().collect();
             names.iter().for_each(|name| self.show(name));
         }
-        let mut before = Vec::with_capacity(self.hubs.len());
         for (source, hub) in &mut self.hubs {
-            before.push(hub.shown.staleness());
             let edge = &mut hub.follower.edge;
             if now_ns >= edge.deadline_ns() {
                 edge.handle_timeout(now_ns);
             }
             // A new reign is in doubt before it is heard.
             if hub.is_of_former_reign() {
-                hub.shown.is_doubtful.store(true, Ordering::Release);
+                hub.doubt(true);
             }
             while let Some(output) = hub.follower.edge.next_output() {
                 hub.apply(output, &mut self.changes);
@@ -150,7 +150,7 @@ impl Remote {
             self.complete(&mut change);
             self.change(change);
         }
-        for hub in &self.turned_since(&before) {
+        for hub in &self.take_turned() {
             self.turned(hub);
             if hub.is_stale.load(Ordering::Relaxed) {
                 self.lost.push(hub.name.clone());
@@ -159,16 +159,18 @@ impl Remote {
         self.look_whether_joined(now_ns);
     }
 
-    /// What has come is shown: returns the hubs that are stale, or are so no more, since they were
-    /// looked at.
-    fn turned_since(&self, before: &[u8]) -> Vec<Arc<RemoteHub>> {
-        let hubs = self.hubs.values().zip(before);
-        let turned = hubs.filter(|(hub, before)| {
-            let is_doubtful = hub.is_of_former_reign();
-            hub.shown.is_doubtful.store(is_doubtful, Ordering::Release);
-            hub.shown.staleness() != **before
-        });
-        turned.map(|(hub, _)| hub.shown.clone()).collect()
+    /// What has come is shown: returns the hubs that have become stale or doubtful since the last
+    /// call, or are so no more. One that has become so and is so no more counts as well: a client
+    /// may have read its topics between.
+    fn take_turned(&mut self) -> Vec<Arc<RemoteHub>> {
+        let mut turned = Vec::new();
+        for hub in self.hubs.values_mut() {
+            hub.doubt(hub.is_of_former_reign());
+            if std::mem::take(&mut hub.is_turned) {
+                turned.push(hub.shown.clone());
+            }
+        }
+        turned
     }
 
     /// Lets names become keys of this hub if the topics of the hubs that are heard have come. A hub
@@ -198,13 +200,15 @@ impl Remote {
         (epoch > 0 && !hub.shown.is_stale.load(Ordering::Relaxed)).then_some(epoch)
     }
 
-    /// A hub has become stale, or is heard again: names that several hubs have may show another.
+    /// A hub has become stale, or is heard again: names that several hubs have may show another,
+    /// and the field `stale` of its topics says so.
     fn turned(&mut self, hub: &Arc<RemoteHub>) {
         let has = |topic: &Arc<RemoteTopic>| Arc::ptr_eq(&topic.hub, hub);
         let topics = self.topics.iter();
+        let is_cached = self.shared.keys.has_caches();
         // What subscribers of a tag get says whether it is stale.
         let is_told = |topics: &Vec<Arc<RemoteTopic>>| {
-            topics.len() > 1 || topics.iter().any(|topic| topic.tag.is_some())
+            is_cached || topics.len() > 1 || topics.iter().any(|topic| topic.tag.is_some())
         };
         let told = topics.filter(|(_, topics)| is_told(topics) && topics.iter().any(has));
         let names: Vec<Arc<[u8]>> = told.map(|(name, _)| name.clone()).collect();
@@ -218,6 +222,8 @@ impl Remote {
                 })
             {
                 self.show(name);
+            } else if is_cached {
+                self.shared.keys.invalidate_remote(name);
             }
         }
     }
@@ -389,7 +395,21 @@ impl Hub {
             }),
             coming: 0,
             joined: 0,
+            is_turned: false,
         }
+    }
+
+    /// Notes whether its topics are in doubt.
+    fn doubt(&mut self, is_doubtful: bool) {
+        let before = self.shown.is_doubtful.swap(is_doubtful, Ordering::AcqRel);
+        self.is_turned |= before != is_doubtful;
+    }
+
+    /// Notes whether it is not heard, or has ended. Returns whether that is new.
+    fn note_stale(&mut self, is_stale: bool) -> bool {
+        let is_new = self.shown.is_stale.swap(is_stale, Ordering::AcqRel) != is_stale;
+        self.is_turned |= is_new;
+        is_new
     }
 
     /// Whether its topics are those of a reign that is over.
@@ -399,8 +419,8 @@ impl Hub {
 
     /// Applies what the edge gives.
     fn apply(&mut self, output: EdgeOutput, changes: &mut Vec<Change>) {
-        let hub = &self.shown;
-        let mut tell = |event: TopicEvent<'_>| changes.push(change(hub, event));
+        let hub = self.shown.clone();
+        let mut tell = |event: TopicEvent<'_>| changes.push(change(&hub, event));
         match output {
             EdgeOutput::Bytes(bytes) => self.client.receive(&bytes, &mut tell),
             EdgeOutput::Event(EdgeEvent::Joined { as_of }) => {
@@ -409,16 +429,16 @@ impl Hub {
                 self.joined = self.coming;
             }
             EdgeOutput::Event(EdgeEvent::OwnerEnded | EdgeEvent::OwnerSilent) => {
-                if !hub.is_stale.swap(true, Ordering::Relaxed) {
+                if self.note_stale(true) {
                     warn!(hub = %hub.name, "a hub with topics is not heard");
                 }
             }
             EdgeOutput::Event(EdgeEvent::OwnerBack) => {
-                hub.is_stale.store(false, Ordering::Release);
+                self.note_stale(false);
             }
             EdgeOutput::Event(EdgeEvent::Restart { epoch, .. }) => {
                 self.coming = epoch;
-                hub.is_stale.store(false, Ordering::Release);
+                self.note_stale(false);
             }
             EdgeOutput::Event(_) => {}
         }
