@@ -200,6 +200,13 @@ impl Core {
         let mut state = self.enter()?;
         state.count();
         state.now_ns = now_ns();
+        // It may have answered the bell, and hands out no message: a program that polls the
+        // descriptor is still to hear of those that have come.
+        if let Some(polled) = self.polled.get()
+            && self.has_news(&mut state)
+        {
+            polled.raise();
+        }
         Ok(state)
     }
 

@@ -6,7 +6,7 @@ mod support;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
-use rustix::event::epoll;
+use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::time::Timespec;
 use support::{LAST, last_endpoint, pair_at, socket};
 use tidewire_zmq::{Context, Error, Message, SendFlags, Socket, SocketType};
@@ -45,6 +45,30 @@ fn a_socket_takes_one_descriptor_and_each_connection_one_more() {
     );
     every_message_is_told(epoll::EventFlags::IN);
     every_message_is_told(epoll::EventFlags::IN | epoll::EventFlags::ET);
+    an_option_takes_no_message_from_the_descriptor();
+}
+
+/// A look at any option answered the bell of a message, and the descriptor stayed silent.
+fn an_option_takes_no_message_from_the_descriptor() {
+    let context = Context::new();
+    for endpoint in ["inproc://option", "shm://*", "ipc://*"] {
+        let [pull, push] = pair_at(&context, endpoint, SocketType::Pull, SocketType::Push);
+        let descriptor = pull.descriptor().unwrap();
+        for number in 0..3_u8 {
+            while pull.events().unwrap().readable {}
+            // Past the moment for which a socket stays awake.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            support::send(&push, &[&[number]]);
+            last_endpoint(&pull);
+            let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
+            let patience = Timespec {
+                tv_sec: 20,
+                tv_nsec: 0,
+            };
+            assert_eq!(poll(&mut polled, Some(&patience)), Ok(1), "{endpoint}");
+            assert_eq!(support::receive(&pull), [[number]], "{endpoint}");
+        }
+    }
 }
 
 /// A reader that sleeps on the descriptor alone hears of every message, also if its epoll tells
