@@ -158,7 +158,8 @@ impl Work<'_> {
     pub(super) fn may_become_venue(&self, known: &Arc<Topic>, name: &Topic) -> bool {
         let is_namesake = name.namesake().is_some_and(|own| Arc::ptr_eq(&own, known));
         let is_free = match self.slot_owner(known) {
-            None => true,
+            // The sum of another hub keeps its value when its source has left.
+            None => !known.is_consolidated_upstream(),
             Some(owner) => owner == self.source && !self.apart.contains_key(&known.number),
         };
         known.parent().is_none() && !known.is_consolidated() && (is_free || is_namesake)

@@ -107,3 +107,30 @@ fn the_sum_of_a_hub_that_has_left_is_continued_by_that_hub_alone() {
         assert!(!is_stale(&market, "A"));
     }
 }
+
+/// The sum of a recorded hub took the topic of the sum of the hub that it had followed.
+#[test]
+fn the_sums_of_a_recording_keep_a_topic_each_when_another_source_comes() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut player = Ingest::new(market.clone(), 1, "replay");
+    player.name_venue(CONSOLIDATED, CONSOLIDATED_NAME);
+    let mut batch = player.begin(1);
+    batch.definition(1, &definition(0, "A"));
+    batch.definition(1, &definition(1, "A@consolidated"));
+    batch.finish();
+    send(
+        &mut player,
+        &[
+            trade(1, CONSOLIDATED, 100, 5),
+            trade(0, CONSOLIDATED, 101, 7),
+        ],
+    );
+    player.lose(2);
+    drop(player);
+    let mut other = source(&market, "other", 0, "A");
+    other.name_venue(3, "XZ");
+    send(&mut other, &[trade(0, 3, 200, 4)]);
+    for (name, volume) in [("A@XZ", 4), ("A@consolidated", 5), ("A@consolidated#2", 7)] {
+        assert_eq!(value_of(&market, name).volume, volume, "{name}");
+    }
+}
