@@ -38,6 +38,7 @@ const CONNECT_DELAYED: u64 = 0x2;
 const CONNECT_RETRIED: u64 = 0x4;
 const CLOSED: u64 = 0x80;
 const DISCONNECTED: u64 = 0x200;
+const HANDSHAKE_SUCCEEDED: u64 = 0x1000;
 
 fn number(socket: &Socket, option: i32) -> i32 {
     let mut out = [0; 4];
@@ -664,9 +665,18 @@ fn in_manual_mode_a_subscriber_that_was_gone_already_got_its_subscription() {
         set_int(&xpub, SNDTIMEO, 0);
         xpub.bind(endpoint).unwrap();
         let monitor = monitor(&context, &xpub, DISCONNECTED);
-        let [stays, goes] = [0, 1].map(|_| {
+        let [stays, goes] = [0, 1].map(|place| {
             let sub = socket(&context, SocketType::Sub);
+            // What it asks for before its handshake is done goes with it.
+            let name = format!("inproc://own-{place}");
+            sub.monitor(Some(&name), HANDSHAKE_SUCCEEDED, 2, SocketType::Pair)
+                .unwrap();
+            let own = socket(&context, SocketType::Pair);
+            own.connect(&name).unwrap();
             sub.connect(&last_endpoint(&xpub)).unwrap();
+            if endpoint == TCP {
+                assert_eq!(event(&own).0, HANDSHAKE_SUCCEEDED);
+            }
             sub
         });
         set(&stays, SUBSCRIBE, b"a");
