@@ -421,7 +421,8 @@ impl Batch<'_> {
                     self.work.apply(&topic, message);
                     return;
                 }
-                let name = self.own_name(known).filter(|_| known.is_unbound());
+                let is_unbound = known.is_unbound();
+                let name = is_unbound.then(|| self.own_name(known)).flatten();
                 let key = self.venues.key(venue);
                 self.symbols.note_told(symbol, key, told.flags);
                 if let Some(name) = name {

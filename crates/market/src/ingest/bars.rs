@@ -7,7 +7,7 @@ use tidewire_feed::wire::{Certainty, Trade};
 
 use super::Batch;
 use super::apply::Work;
-use super::venues::{SOURCES_OF_A_VENUE_MAX, numbered};
+use super::venues::{all_numbered, numbered};
 use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown, TopicBars, publish};
 use crate::board::VENUE_SEPARATOR;
 use crate::topic::Topic;
@@ -123,9 +123,7 @@ impl Batch<'_> {
             return;
         }
         let symbol = board.named(symbol);
-        let names = (2..=SOURCES_OF_A_VENUE_MAX).map(|attempt| numbered(&first, attempt));
-        let names = std::iter::once(first.clone()).chain(names);
-        let all = names.filter_map(|name| board.named(&name));
+        let all = all_numbered(&first).filter_map(|name| board.named(&name));
         let until_ns = all.map(|topic| self.had_until_ns(&topic)).max();
         let symbol_ns = symbol.as_ref().map_or(0, |symbol| symbol.had_until_ns());
         let until_ns = until_ns.unwrap_or(0).max(symbol_ns);

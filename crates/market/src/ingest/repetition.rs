@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tidewire_feed::wire::{REPEATED, Trade};
 
 use super::apply::Work;
+use super::venues::numbered;
 use crate::board::VENUE_SEPARATOR;
 use crate::topic::Topic;
 use crate::venues::CONSOLIDATED;
@@ -100,7 +101,7 @@ impl Work<'_> {
         let board = &self.market.board;
         let name = venue.definition().name;
         let has_number = || name.as_str().contains('#');
-        let is_same = || !has_number() && !board.has_name(&format!("{}#2", name.as_str()));
+        let is_same = || !has_number() && !board.has_name(&numbered(name.as_str(), 2));
         venue.knows_repetitions() && is_same()
     }
 

@@ -645,6 +645,12 @@ fn is_venue(facts: &Facts) -> bool {
     facts.is_named && !venues::is_consolidated(&facts.venue_name)
 }
 
+/// Returns a name, and those that further sources get in its place.
+pub(super) fn all_numbered(first: &str) -> impl Iterator<Item = String> {
+    let others = (2..=SOURCES_OF_A_VENUE_MAX).map(move |attempt| numbered(first, attempt));
+    std::iter::once(first.to_owned()).chain(others)
+}
+
 /// Returns the name of another source's venue of the same name.
 pub(super) fn numbered(venue: &str, attempt: u32) -> String {
     format!("{venue}#{attempt}")
@@ -675,4 +681,4 @@ const TOO_MANY_TOPICS: &str = "market-topics-max is reached";
 /// Maximum number of venues of one symbol: each update of one looks at all of them.
 const VENUES_OF_A_SYMBOL_MAX: usize = 128;
 /// Maximum number of sources that give one symbol at one venue at the same time.
-pub(super) const SOURCES_OF_A_VENUE_MAX: u32 = 16;
+const SOURCES_OF_A_VENUE_MAX: u32 = 16;

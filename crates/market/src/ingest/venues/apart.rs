@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidewire_lastvalue::FLAG_STALE;
 
-use super::{SOURCES_OF_A_VENUE_MAX, Wanted, numbered};
+use super::{Wanted, all_numbered};
 use crate::board::VENUE_SEPARATOR;
 use crate::ingest::apply::Work;
 use crate::topic::Topic;
@@ -37,10 +37,7 @@ impl Work<'_> {
         number: u16,
     ) -> Option<Arc<Topic>> {
         let text = name.definition().name;
-        let others = 2..=SOURCES_OF_A_VENUE_MAX;
-        let others = others.map(|attempt| numbered(text.as_str(), attempt));
-        let names = std::iter::once(text.as_str().to_owned()).chain(others);
-        let names: Vec<String> = names.collect();
+        let names: Vec<String> = all_numbered(text.as_str()).collect();
         let mut known = names
             .iter()
             .filter_map(|text| self.market.board.named(text));
@@ -113,10 +110,7 @@ impl Work<'_> {
         });
         present.or_else(|| {
             let symbol = name.definition().name;
-            let others = 2..=SOURCES_OF_A_VENUE_MAX;
-            let others = others.map(|attempt| numbered(CONSOLIDATED_NAME, attempt));
-            let mut venues = std::iter::once(CONSOLIDATED_NAME.to_owned()).chain(others);
-            venues.find_map(|venue| {
+            all_numbered(CONSOLIDATED_NAME).find_map(|venue| {
                 let text = format!("{}{VENUE_SEPARATOR}{venue}", symbol.as_str());
                 let topic = self.market.board.named(&text)?;
                 let parent = topic.parent()?;
