@@ -90,7 +90,7 @@ impl Hub {
                         && position.sequence > self.member.position().sequence
                     {
                         if self.is_primary() {
-                            self.member.is_superseded(position.epoch, now_ns);
+                            self.member.note_reign_of_snapshot(position.epoch, now_ns);
                             continue;
                         }
                         self.log = log;

@@ -67,9 +67,8 @@ impl KeysMember {
     }
 
     /// Messages that this hub lacks are in a snapshot of this reign. If it is a later one, another
-    /// hub has become primary meanwhile: this one is deposed, and loads the keys again. Returns
-    /// whether it is.
-    pub fn is_superseded(&mut self, epoch: u64, now_ns: u64) -> bool {
+    /// hub has become primary meanwhile: this one is deposed, and loads the keys again.
+    pub fn note_reign_of_snapshot(&mut self, epoch: u64, now_ns: u64) {
         let is_over = self.role == KeysRole::Primary
             && self.has_doubts()
             && epoch > self.position.epoch
@@ -77,7 +76,6 @@ impl KeysMember {
         if is_over {
             self.depose();
         }
-        is_over
     }
 
     /// Whether this hub is the primary, and has had the lease ever since its fence: no other hub

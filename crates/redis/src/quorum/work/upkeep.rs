@@ -102,7 +102,7 @@ impl Work {
             |head: &KeysHead| head.sequence > position.sequence && head.offset >= position.whole;
         match snapshot::newest(&self.config, &self.is_stopped) {
             Ok(Some(head)) if is_newer(&head) && mode == Mode::Suspended => {
-                self.member.is_superseded(head.epoch, now_ns);
+                self.member.note_reign_of_snapshot(head.epoch, now_ns);
             }
             Ok(Some(head)) if is_newer(&head) => self.reload(),
             Ok(_) => {}
