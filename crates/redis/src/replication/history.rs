@@ -255,6 +255,13 @@ impl Replication {
             }
             false => self.change_id(),
         }
+        self.forget_master(server);
+        info!("MASTER MODE enabled");
+        true
+    }
+
+    /// The server has no master any more.
+    pub(super) fn forget_master(&self, server: &Server) {
         *self.master.lock() = None;
         server.keyspace.note_own_deadlines(false);
         server.keyspace.pause_expiry(0);
@@ -262,8 +269,6 @@ impl Replication {
         server.note_shared_reopened();
         server.follow_memory_score();
         self.disconnect(server);
-        info!("MASTER MODE enabled");
-        true
     }
 }
 

@@ -11,7 +11,6 @@ use super::applying::StreamApplier;
 use super::fence::Fence;
 use super::log_of;
 use super::state::{LinkState, Master, Replication};
-use crate::attention::Obstacles;
 use crate::live::LiveObserver;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
@@ -155,13 +154,7 @@ impl Replication {
         self.rename_history(server, id);
         self.alone_since_ms.store(unix_ms(), Ordering::Relaxed);
         server.keyspace.propagation().open(Audience::Replicas);
-        *self.master.lock() = None;
-        server.keyspace.note_own_deadlines(false);
-        server.keyspace.pause_expiry(0);
-        server.attention.set(Obstacles::FOLLOWS, false);
-        server.note_shared_reopened();
-        server.follow_memory_score();
-        self.disconnect(server);
+        self.forget_master(server);
     }
 
     /// This server keeps its keys and takes the part of a replica: they stand still, and the log
