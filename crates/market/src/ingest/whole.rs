@@ -41,6 +41,10 @@ impl Traded {
         }
     }
 
+    pub(super) fn has_last(&self) -> bool {
+        self.last.is_some()
+    }
+
     /// Returns whether the last trade is a later one than that of the value `before`.
     pub(super) fn has_newer_last(&self, before: &Self) -> bool {
         self.last != before.last || self.trades > before.trades || self.until_ns > before.until_ns

@@ -78,6 +78,8 @@ struct World {
     has_other_names: bool,
     /// Whether all hubs have read everything.
     is_settled: bool,
+    /// Whether every publisher and hub has run from its start on.
+    is_calm: bool,
     /// The hub at which each name of a venue was used first.
     used: Vec<(usize, &'static str)>,
 }
@@ -119,6 +121,7 @@ impl World {
             days: HashMap::new(),
             has_other_names: false,
             is_settled: false,
+            is_calm: true,
             used: setting
                 .senders
                 .iter()
@@ -200,7 +203,8 @@ impl World {
         }
         let (source, _) = sender.venue(venue);
         self.now_ns += SECOND / 8;
-        let bid = 99_000_000_000 + (self.now_ns - START) as i64 / 1_000_000;
+        // The same for a second.
+        let bid = 99_000_000_000 + (self.now_ns - START) as i64 / 1_000_000_000 * 1_000;
         let quote = QuoteMessage {
             source,
             source_time_ns: self.now_ns,
@@ -331,6 +335,7 @@ impl World {
 
     fn step(&mut self, step: Step) {
         self.is_settled = step == Step::Settle;
+        self.is_calm &= step.is_calm();
         match step {
             Step::Trade(place, venue) => self.trade(place, venue),
             Step::Quote(place, venue) => self.quote(place, venue),
@@ -637,8 +642,46 @@ impl World {
             .collect()
     }
 
+    /// Returns the topics of a hub whose readers are told of a trade twice. A hub that has missed
+    /// messages may have to.
+    fn check_told(&self, place: usize) -> Vec<String> {
+        let market = &self.hubs[place].market;
+        let journal = market.journal.lock();
+        let mut told: HashMap<u32, Vec<u32>> = HashMap::new();
+        let mut wrong = Vec::new();
+        for message in (1..journal.next_sequence()).filter_map(|at| journal.message(at)) {
+            let Message::Trade(trade) = message else {
+                continue;
+            };
+            let sizes = told.entry(trade.symbol).or_default();
+            if sizes.contains(&trade.size) {
+                let topic = market.board.topic(trade.symbol);
+                let name = topic.map(|topic| String::from_utf8_lossy(topic.symbol()).into_owned());
+                let size = trade.size;
+                wrong.push(format!("hub {place} tells {name:?} of {size:#b} twice"));
+            }
+            sizes.push(trade.size);
+        }
+        drop(journal);
+        for (number, sizes) in told {
+            let (Some(size), Some(value)) = (sizes.last(), market.board.value(number)) else {
+                continue;
+            };
+            if value.last_size != *size {
+                let last = value.last_size;
+                wrong.push(format!(
+                    "hub {place} {number}: last {last:#b}, told {size:#b}"
+                ));
+            }
+        }
+        wrong
+    }
+
     fn check_all(&mut self) -> Vec<String> {
         let mut wrong = self.check_bars();
+        if self.is_calm {
+            wrong.extend((0..self.hubs.len()).flat_map(|place| self.check_told(place)));
+        }
         let heads = self.setting.heads;
         for place in 0..self.hubs.len() {
             wrong.extend(self.check_sums(place));

@@ -60,8 +60,13 @@ impl Work<'_> {
         let mut value = before;
         consolidate(&mut value, self.members);
         let is_trade = match (message, own) {
-            (Some(message), Some(own)) if self.may_be_last(venue, message, &own.value) => {
-                take_last(&mut value, message, own.venue, &own.value)
+            (Some(message), Some(own)) => {
+                let is_newer = self.has_newer_last((venue, &own.value), message, (&topic, &value));
+                if is_newer {
+                    (value.last, value.last_size) = (own.value.last, own.value.last_size);
+                    (value.condition, value.venues.last) = (own.value.condition, own.venue);
+                }
+                is_newer
             }
             _ => false,
         };
@@ -119,14 +124,34 @@ impl Work<'_> {
         self.publish(&topic);
     }
 
-    /// Returns whether a venue's last trade may be newer than that of the symbol. A whole value has
-    /// the last trade of before too, if only the figures of the session are new.
-    fn may_be_last(&self, venue: &Topic, message: &Message, own: &MarketValue) -> bool {
-        match (message, self.whole_before) {
-            (Message::LastValue(_), Some((number, before))) if number == venue.number => {
-                Traded::new(own, venue.newest_trade_ns()).has_newer_last(&before)
+    /// Returns whether a venue's last trade after `message` is newer than that of its symbol. A
+    /// trade counts in the order of arrival, because the venues' clocks differ. A whole value has
+    /// the last trade of before too, if only its quote or the figures of its session are new.
+    fn has_newer_last(
+        &self,
+        (venue, own): (&Topic, &MarketValue),
+        message: &Message,
+        (symbol, value): (&Topic, &MarketValue),
+    ) -> bool {
+        let record = match message {
+            Message::Trade(trade) => return trade.price != PRICE_UNDEFINED,
+            Message::LastValue(record) if own.last != PRICE_UNDEFINED => record,
+            _ => return false,
+        };
+        let is_later = record.source_time_ns > value.source_time_ns;
+        let before = self
+            .whole_before
+            .filter(|(number, _)| *number == venue.number);
+        match (
+            before,
+            record.figures.map_or(0, |figures| figures.traded_until_ns),
+        ) {
+            (Some((_, before)), _) if before.has_last() => {
+                is_later && Traded::new(own, venue.newest_trade_ns()).has_newer_last(&before)
             }
-            _ => true,
+            (_, 0) => is_later,
+            // The symbol may have had its trades from another topic.
+            (_, until_ns) => until_ns > symbol.newest_trade_ns(),
         }
     }
 
@@ -206,21 +231,4 @@ fn is_session_told(before: &MarketValue, value: &MarketValue, is_trade: bool) ->
         (sums, open, high, low, value.trading_day, value.reference)
     };
     session(&expected) == session(value)
-}
-
-/// Takes a venue's last trade after its `message`. A trade counts in the order of arrival, because
-/// the venues' clocks differ; a record of a snapshot, if it is newer. Returns whether it was taken.
-fn take_last(value: &mut MarketValue, message: &Message, venue: u16, own: &MarketValue) -> bool {
-    let is_newer = match message {
-        Message::Trade(trade) => trade.price != PRICE_UNDEFINED,
-        Message::LastValue(record) => {
-            own.last != PRICE_UNDEFINED && record.source_time_ns > value.source_time_ns
-        }
-        _ => false,
-    };
-    if is_newer {
-        (value.last, value.last_size) = (own.last, own.last_size);
-        (value.condition, value.venues.last) = (own.condition, venue);
-    }
-    is_newer
 }

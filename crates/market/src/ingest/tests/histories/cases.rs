@@ -671,3 +671,20 @@ fn the_bar_of_a_value_has_all_trades_where_a_symbol_with_its_name_has_gone() {
     ];
     played(&setting, &steps);
 }
+
+/// The quote that came again left the sum at an earlier time than the hub's whole value, whose last
+/// trade was taken for a new one.
+#[test]
+fn a_trade_is_told_once_where_a_quote_came_again_before_the_second_venue() {
+    use Step::*;
+    for steps in [
+        [trade(XC), trade(XA), quote(XA), quote(XA), trade(XB)],
+        [trade(XC), trade(XA), trade(XC), quote(XA), trade(XB)],
+        [trade(XA), trade(XC), quote(XA), quote(XA), quote(XB)],
+    ] {
+        let mut all = vec![Deliver, Deliver];
+        steps.iter().for_each(|step| all.extend([*step, Deliver]));
+        all.push(Settle);
+        played(&setting(2, &[0, 0, 1]), &all);
+    }
+}
