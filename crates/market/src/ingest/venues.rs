@@ -448,7 +448,12 @@ impl Work<'_> {
                 CONSOLIDATED => sum.as_deref().is_some_and(|sum| std::ptr::eq(sum, topic)),
                 _ => *topic.facts().venue_name == *venue,
             };
-            self.slot_owner(topic) == Some(self.source) && !goes_on
+            let is_own = match self.slot_owner(topic) {
+                Some(owner) => owner == self.source,
+                // The sum that the hub, or a replay of its recording, had before it left.
+                None => number != CONSOLIDATED && self.is_sum(topic, venues.feed()),
+            };
+            is_own && !goes_on
         };
         std::iter::from_fn(|| name.remove_member(is_left)).collect()
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::*;
 use crate::venues::{CONSOLIDATED, CONSOLIDATED_NAME};
-use hubs::{Hub, Seen, bar_of, replayed};
+use hubs::{Hub, Seen, bar_of, replay_into, replayed};
 
 mod cases;
 mod hubs;
@@ -599,6 +599,59 @@ impl World {
                 }
             }
             wrong.extend(self.check_figures(place, &again, "replay of hub"));
+            if self.is_calm {
+                wrong.extend(self.check_replays_again(place));
+            }
+        }
+        wrong
+    }
+
+    /// Returns what is wrong where the recording of a hub is replayed twice beside another source,
+    /// which comes in front of the recording or between the two replays.
+    fn check_replays_again(&self, place: usize) -> Vec<String> {
+        const OTHER: u32 = 1 << 31;
+        let mut wrong = Vec::new();
+        for is_between in [false, true] {
+            let again = hubs::market(true);
+            let other = || {
+                let mut other = source(&again, "other", 1, SYMBOL);
+                let mut batch = other.begin(START);
+                batch.venue(&venue(90, "OTHER"));
+                batch.message(1, &super::trade(1, 90, 100_000_000_000, OTHER));
+                batch.finish();
+                other
+            };
+            let first = (!is_between).then(other);
+            let twice = |market: &Market, wrong: &mut Vec<String>| {
+                let topics = market.board.topics().into_iter();
+                for topic in topics {
+                    let value = market.board.value(topic.number).unwrap();
+                    if value.volume.count_ones() != value.trades {
+                        let name = String::from_utf8_lossy(topic.symbol());
+                        let (volume, trades) = (value.volume, value.trades);
+                        wrong.push(format!("{name}: {trades} trades, volume {volume:#b}"));
+                    }
+                }
+            };
+            let mut replay = replay_into(&again, &self.hubs[place], |_| {});
+            replay.lose_at_once(START);
+            drop(replay);
+            let between = is_between.then(other);
+            let mut found = Vec::new();
+            let mut at = 0;
+            let again_there = replay_into(&again, &self.hubs[place], |market| {
+                at += 1;
+                if found.is_empty() {
+                    twice(market, &mut found);
+                    found
+                        .iter_mut()
+                        .for_each(|text| text.push_str(&format!(" at {at}")));
+                }
+            });
+            drop((first, between, again_there));
+            let text =
+                |found| format!("replay of hub {place} again, other between {is_between}: {found}");
+            wrong.extend(found.into_iter().map(text));
         }
         wrong
     }

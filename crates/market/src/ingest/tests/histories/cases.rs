@@ -688,3 +688,12 @@ fn a_trade_is_told_once_where_a_quote_came_again_before_the_second_venue() {
         played(&setting(2, &[0, 0, 1]), &all);
     }
 }
+
+/// The sum of the recording's first replay stayed beside its first venue, whose trades counted
+/// twice until the second one came.
+#[test]
+fn a_recording_that_is_replayed_again_beside_another_source_counts_its_trades_once() {
+    use Step::*;
+    let steps = [Deliver, trade(XA), trade(XB), trade(XA), Settle];
+    let _ = played(&setting(1, &[0, 0]), &steps);
+}

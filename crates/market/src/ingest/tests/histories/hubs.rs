@@ -229,22 +229,37 @@ impl Link {
     }
 }
 
-/// Plays the recording of a hub into another one.
+/// Returns the market data of another hub, to which the recording of a hub has been sent.
 pub(super) fn replayed(hub: &Hub, is_asked: bool) -> Arc<Market> {
     let again = market(is_asked);
+    drop(replay_into(&again, hub, |_| {}));
+    again
+}
+
+/// Sends the recording of a hub to another one, as a publisher. Calls `after` behind each of its
+/// messages.
+pub(super) fn replay_into(
+    again: &Arc<Market>,
+    hub: &Hub,
+    mut after: impl FnMut(&Market),
+) -> Ingest {
     let number = again.next_source_number() as u32;
     let ingest = Ingest::new(again.clone(), number, "replay");
     let mut ingest = ingest.of_publisher("replay".to_owned());
     let mut batch = ingest.begin(START);
     batch.venue(&venue(CONSOLIDATED, CONSOLIDATED_NAME));
+    batch.finish();
     let journal = hub.market.journal.lock();
     for sequence in 1..journal.next_sequence() {
+        let mut batch = ingest.begin(START);
         match journal.message(sequence).unwrap() {
             Message::Definition(definition) => batch.definition(sequence, &definition),
             Message::Venue(venue) => batch.venue(&venue),
             message => batch.message(sequence, &message),
         }
+        batch.finish();
+        after(again);
     }
-    batch.finish();
-    again
+    drop(journal);
+    ingest
 }
