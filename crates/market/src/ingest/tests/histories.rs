@@ -7,10 +7,11 @@ use std::collections::HashMap;
 
 use super::*;
 use crate::venues::{CONSOLIDATED, CONSOLIDATED_NAME};
-use hubs::{Hub, Seen, bar_of, replay_into, replayed};
+use hubs::{Hub, Seen, bar_of, replayed};
 
 mod cases;
 mod hubs;
+mod once;
 mod steps;
 
 use steps::{Setting, Step, random_history};
@@ -606,56 +607,6 @@ impl World {
         wrong
     }
 
-    /// Returns what is wrong where the recording of a hub is replayed twice beside another source,
-    /// which comes in front of the recording or between the two replays.
-    fn check_replays_again(&self, place: usize) -> Vec<String> {
-        const OTHER: u32 = 1 << 31;
-        let mut wrong = Vec::new();
-        for is_between in [false, true] {
-            let again = hubs::market(true);
-            let other = || {
-                let mut other = source(&again, "other", 1, SYMBOL);
-                let mut batch = other.begin(START);
-                batch.venue(&venue(90, "OTHER"));
-                batch.message(1, &super::trade(1, 90, 100_000_000_000, OTHER));
-                batch.finish();
-                other
-            };
-            let first = (!is_between).then(other);
-            let twice = |market: &Market, wrong: &mut Vec<String>| {
-                let topics = market.board.topics().into_iter();
-                for topic in topics {
-                    let value = market.board.value(topic.number).unwrap();
-                    if value.volume.count_ones() != value.trades {
-                        let name = String::from_utf8_lossy(topic.symbol());
-                        let (volume, trades) = (value.volume, value.trades);
-                        wrong.push(format!("{name}: {trades} trades, volume {volume:#b}"));
-                    }
-                }
-            };
-            let mut replay = replay_into(&again, &self.hubs[place], |_| {});
-            replay.lose_at_once(START);
-            drop(replay);
-            let between = is_between.then(other);
-            let mut found = Vec::new();
-            let mut at = 0;
-            let again_there = replay_into(&again, &self.hubs[place], |market| {
-                at += 1;
-                if found.is_empty() {
-                    twice(market, &mut found);
-                    found
-                        .iter_mut()
-                        .for_each(|text| text.push_str(&format!(" at {at}")));
-                }
-            });
-            drop((first, between, again_there));
-            let text =
-                |found| format!("replay of hub {place} again, other between {is_between}: {found}");
-            wrong.extend(found.into_iter().map(text));
-        }
-        wrong
-    }
-
     /// Compares the figures of a hub with those of one behind it, which has read everything.
     fn check_figures(&self, place: usize, behind: &Market, text: &str) -> Vec<String> {
         let market = &self.hubs[place].market;
@@ -674,56 +625,6 @@ impl World {
                 let value = of(&value);
                 wrong.push(format!(
                     "{text} {place} md {name}: {other:?}, not {value:?}"
-                ));
-            }
-        }
-        wrong
-    }
-
-    /// Returns the topics of a hub in which a trade counts twice.
-    fn check_sums(&self, place: usize) -> Vec<String> {
-        let board = &self.hubs[place].market.board;
-        let topics = board.topics().into_iter();
-        let values = topics.filter_map(|topic| Some((board.value(topic.number)?, topic)));
-        let wrong = values.filter(|(value, _)| value.volume.count_ones() != value.trades);
-        wrong
-            .map(|(value, topic)| {
-                let name = String::from_utf8_lossy(topic.symbol());
-                let (volume, trades) = (value.volume, value.trades);
-                format!("hub {place} md {name}: {trades} trades, volume {volume:#b}")
-            })
-            .collect()
-    }
-
-    /// Returns the topics of a hub whose readers are told of a trade twice. A hub that has missed
-    /// messages may have to.
-    fn check_told(&self, place: usize) -> Vec<String> {
-        let market = &self.hubs[place].market;
-        let journal = market.journal.lock();
-        let mut told: HashMap<u32, Vec<u32>> = HashMap::new();
-        let mut wrong = Vec::new();
-        for message in (1..journal.next_sequence()).filter_map(|at| journal.message(at)) {
-            let Message::Trade(trade) = message else {
-                continue;
-            };
-            let sizes = told.entry(trade.symbol).or_default();
-            if sizes.contains(&trade.size) {
-                let topic = market.board.topic(trade.symbol);
-                let name = topic.map(|topic| String::from_utf8_lossy(topic.symbol()).into_owned());
-                let size = trade.size;
-                wrong.push(format!("hub {place} tells {name:?} of {size:#b} twice"));
-            }
-            sizes.push(trade.size);
-        }
-        drop(journal);
-        for (number, sizes) in told {
-            let (Some(size), Some(value)) = (sizes.last(), market.board.value(number)) else {
-                continue;
-            };
-            if value.last_size != *size {
-                let last = value.last_size;
-                wrong.push(format!(
-                    "hub {place} {number}: last {last:#b}, told {size:#b}"
                 ));
             }
         }
