@@ -175,6 +175,8 @@ def test_the_table_is_bounded_and_those_who_have_left_are_forgotten(hub):
         replies += got is None
         told += isinstance(got, list)
     assert hub.info("stats")["tracking_total_keys"] <= 100
+    # The table forgets any key, also the newest.
+    writer.call("CONFIG", "SET", "tracking-table-max-keys", 1_000)
     other = connect(hub)
     other.call("CLIENT", "TRACKING", "ON")
     other.call("GET", "kept")
