@@ -139,19 +139,16 @@ impl Work<'_> {
             _ => return false,
         };
         let is_later = record.source_time_ns > value.source_time_ns;
-        let before = self
-            .whole_before
-            .filter(|(number, _)| *number == venue.number);
-        match (
-            before,
-            record.figures.map_or(0, |figures| figures.traded_until_ns),
-        ) {
+        let is_own = |(number, _): &(u32, Traded)| *number == venue.number;
+        let before = self.whole_before.filter(is_own);
+        let until_ns = record.figures.map_or(0, |figures| figures.traded_until_ns);
+        match (before, until_ns) {
             (Some((_, before)), _) if before.has_last() => {
                 is_later && Traded::new(own, venue.newest_trade_ns()).has_newer_last(&before)
             }
             (_, 0) => is_later,
             // The symbol may have had its trades from another topic.
-            (_, until_ns) => until_ns > symbol.newest_trade_ns(),
+            _ => until_ns > symbol.newest_trade_ns(),
         }
     }
 
